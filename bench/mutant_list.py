@@ -17,6 +17,7 @@ CONTOUR = "tests/divergence/test_contour.py -k moments"
 LAPLACE_STEP = "tests/divergence/test_laplace_step.py"
 SPARSE = "tests/bounds/test_above_threshold.py -k 'easier or best_queries or proved_of_any'"
 ENCLOSED = "tests/bounds/test_above_threshold.py -k 'enclosed or pure_epsilon'"
+PLANNED = "tests/training/test_planned_filter.py"
 JOINS = "tests/divergence/test_contour.py -k join"
 ONE_STEP = "tests/divergence/test_contour.py -k closed_form"
 PARTICIPATION = "tests/bounds/test_participation.py"
@@ -1718,6 +1719,26 @@ _MEASURED = (
     Mutant("audit/_many_runs.py", "math.exp(epsilon) * q + delta", "math.exp(epsilon) * q", f"{_AUDIT} -k explains"),
 )
 
+_FILTERS = (
+    Mutant(
+        "training/_planned_filter.py", "np.all(above <= below + tau)", "np.all(above[:1] <= below[:1] + tau)", PLANNED
+    ),
+    Mutant(
+        "training/_planned_filter.py",
+        "return math.ceil(count * quotient**2)",
+        "return math.floor(count * quotient**2)",
+        PLANNED,
+    ),
+    Mutant(
+        "training/_planned_filter.py",
+        "for d in self._planned.directions",
+        "for d in self._planned.directions[:1]",
+        PLANNED,
+    ),
+    Mutant(
+        "training/_planned_filter.py", "self._spent + price, self._others", "self._spent + 1, self._others", PLANNED
+    ),
+)
 _SPARSE_VECTOR = (
     Mutant(
         "divergence/_sparse_vector.py",
@@ -1756,7 +1777,8 @@ _SPARSE_VECTOR = (
 )
 
 MUTANTS = (
-    _SPARSE_VECTOR
+    _FILTERS
+    + _SPARSE_VECTOR
     + _LARGE
     + _FAR
     + _RENYI

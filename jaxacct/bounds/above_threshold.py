@@ -31,6 +31,7 @@ from jaxacct.bounds._one_release import of_one_release
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.bases import BASES, spread
+from jaxacct.bounds.bases._base import MAX_LOSS
 from jaxacct.bounds.pure import response_epsilon, response_log_delta, response_rdp
 from jaxacct.divergence._sparse_vector import any_answer_rdp, laplace_answer_rdp
 from jaxacct.divergence._sparse_vector_pair import LAPLACE, NORMAL, Setting, delta_below, epsilon_below
@@ -39,7 +40,6 @@ from jaxacct.mechanisms import AboveThreshold, GaussianAboveThreshold
 from jaxacct.special import up
 from jaxacct.special._namespace import xp
 
-_MOST_EPSILON = 1e300  # the pure epsilon of what has a loss distribution: a double, with all that is made of it
 _NEAR_ONE = 1.02  # the Renyi order that is read in the place of 1
 # near the pure epsilon the best order has no end
 _GRIDS = (MIXED[0], (*MIXED[0], *(2.0 ** (0.5 * k) for k in range(13, 81))))
@@ -133,7 +133,7 @@ def _two_probabilities(setting_of: Callable[[Any], Setting]) -> BracketMethod:
 _OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.MICROSECONDS, "cold": Cost.SECONDS}
 DISTRIBUTION = dataclasses.replace(
     of_one_release(BASES[AboveThreshold], _LYU, spread),
-    exists=lambda release: not is_scalar(release) or float(release.pure_epsilon) < _MOST_EPSILON,
+    exists=lambda release: not is_scalar(release) or float(release.pure_epsilon) < MAX_LOSS,
 )
 
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {

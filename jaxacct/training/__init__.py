@@ -34,6 +34,7 @@ from jaxacct.training._counting import (
 from jaxacct.training._filter import RenyiFilter
 from jaxacct.training._guard import BudgetGuardState, budget_guard
 from jaxacct.training._phases import Epoch
+from jaxacct.training._planned_filter import PlannedFilter
 from jaxacct.training._private import private_aggregate, private_gradients
 from jaxacct.training._release import PrivateAggregateState
 from jaxacct.training._report import report
@@ -48,6 +49,7 @@ __all__ = [
     "BudgetGuardState",
     "Epoch",
     "HeldReleaseCountState",
+    "PlannedFilter",
     "PrivateAggregateState",
     "ReleaseCountState",
     "RenyiFilter",

@@ -232,13 +232,13 @@ def steps_affordable(
     with warnings.catch_warnings():  # the answer is within the budget as it is; what was tried on the way may be loose
         for category in (OrderEdgeWarning, PrecisionWarning):
             warnings.simplefilter("ignore", category)
-        quick = _largest(functools.partial(spent, quick=True), target_epsilon, 0, most)  # a place to begin
-        epochs = _largest(spent, target_epsilon, quick, most)
+        quick = largest(functools.partial(spent, quick=True), target_epsilon, 0, most)  # a place to begin
+        epochs = largest(spent, target_epsilon, quick, most)
         left = min(mechanism.cheap_releases(epochs), longest - epochs * unit)
-        return epochs * unit + _largest(functools.partial(spent, epochs), target_epsilon, 0, left)
+        return epochs * unit + largest(functools.partial(spent, epochs), target_epsilon, 0, left)
 
 
-def _largest(value: Callable[[int], float], target: float, start: int, most: int) -> int:
+def largest(value: Callable[[int], float], target: float, start: int, most: int) -> int:
     """The largest n in [0, most] with value(n) <= target, for a value that grows with n and is within it at 0.
 
     False position on logarithms from `start` on, bisection where it stalls: evaluations may be dear. Unless it is 0 or

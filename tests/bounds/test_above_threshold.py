@@ -267,6 +267,10 @@ def test_noise_beyond_the_doubles_fails_closed():
     assert ja.epsilon(run, 1e-6) == math.inf
     assert ja.delta(run, 1.0) == 1.0
     assert ja.rdp(run, [2.0]).values[0] == math.inf
+    far = ja.AboveThreshold(1.0, 0.01, 20)  # beyond every grid of losses
+    assert ja.delta(far, 2000.0) == 1.0
+    assert ja.delta(far, 4002.0) == 0.0
+    assert ja.epsilon(ja.Composed(far, 2), 1e-6) <= 2 * far.pure_epsilon * (1 + ROUNDING)
     assert jax.jit(lambda s: ja.epsilon(ja.AboveThreshold(s, s, sensitivity=1e30), 1e-6))(1e-30) > 1e30
     assert ja.epsilon(ja.GaussianAboveThreshold(1e-300, 1.0, 3), 1e-6) == math.inf
 

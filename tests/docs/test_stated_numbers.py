@@ -85,6 +85,15 @@ def _steps_chosen_on_the_way() -> tuple[int, int]:
     return training.RenyiFilter(2.0, 1e-6, planned=run).affords(run), training.steps_affordable(run, 2.0, 1e-6)
 
 
+def _calmer_steps_after_some() -> tuple[int, int]:
+    """Of the filter at one order, and of that of planned steps, after 500 planned ones."""
+    run, calmer = (ja.PoissonSampled(ja.Gaussian(noise), 0.01, num_steps=1) for noise in (1.0, 2.0))
+    filters = training.RenyiFilter(2.0, 1e-6, planned=run), training.PlannedFilter(run, 2.0, 1e-6)
+    assert all(budget.spend(run, count=500) for budget in filters)
+    one, planned = (budget.affords(calmer) for budget in filters)
+    return one, planned
+
+
 README = "README.md"
 LIMITS = "docs/limits.md"
 NUMERICS, TRAINING, CLUSTERS, COMMANDS = (
@@ -154,6 +163,16 @@ ANSWERS = (
     ),
     Claim(LIMITS, "[{:.1f}, {:.1f}] at 1, 20 batches of 300", lambda: ends(_drawn_afresh(1.0, 300, 20))),
     Claim(LIMITS, "{} steps, where a composition known beforehand has {}, in the example", _steps_chosen_on_the_way),
+    Claim(
+        TRAINING,
+        "After the same 500 steps `RenyiFilter` allows {} of the calmer ones, this {}.",
+        _calmer_steps_after_some,
+    ),
+    Claim(
+        LIMITS,
+        "`PlannedFilter` has all {}, but compares",
+        lambda: (training.PlannedFilter(ja.PoissonSampled(ONE, 0.01, num_steps=1), 2.0, 1e-6).left,),
+    ),
     Claim(TRAINING, "{} steps, where {} known beforehand have epsilon 2", _steps_chosen_on_the_way),
     Claim(
         LIMITS,

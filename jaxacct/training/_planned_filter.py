@@ -1,0 +1,224 @@
+"""A privacy filter that counts in steps of a planned release, by privacy loss distributions."""
+
+import dataclasses
+import functools
+import math
+import warnings
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jaxacct._types import Bound, Direction, OrderEdgeWarning, PrecisionWarning
+from jaxacct._validate import check_delta, check_epsilon, checked_number, checked_whole
+from jaxacct.accounting import epsilon, pld
+from jaxacct.bounds.composed import distribution_of
+from jaxacct.curves import Pld
+from jaxacct.curves._from_profile import MAX_EPSILON, profile_of
+from jaxacct.mechanisms import Composed, Gaussian
+from jaxacct.mechanisms._base import Mechanism, not_a_mechanism
+from jaxacct.special import bisect_whole, down
+from jaxacct.training._phases import check_scalar
+from jaxacct.training._spending import largest
+
+_SHARE = 2.0**-10  # of delta, for what other releases than the planned one may exceed it by
+_MOST_OTHERS = 64  # blocks of other releases, each with an equal part of that share
+_MOST_STEPS = 2**31 - 2  # counted, as by the training hook
+
+
+class PlannedFilter:
+    """Decides, one block of releases after the other, whether a budget (epsilon, delta) allows the next one.
+
+    As `RenyiFilter`, and most of what a composition known beforehand allows: the budget is a number N of steps of
+    `planned`, the largest whose composition is within (epsilon, delta). A block of n runs of another mechanism costs
+    the least K such that K planned steps dominate it, that is
+
+        delta(n runs; eps) <= delta(K planned steps; eps) + tau   for every eps >= 0, in both directions.
+
+    However blocks are chosen in the light of what was released, the whole is then dominated by N planned steps, up to
+    tau / (1 - delta(K planned steps; 0)) of delta for each block (docs/numerics.md). At most 64 blocks share 2^-10 of
+    delta for that; planned steps themselves cost one each, and Gaussian noise beside planned Gaussian noise the
+    quotient of the variances, rounded up, with nothing left out (Smith & Thakurta 2022; Koskela, Tobaben & Honkela
+    2023).
+
+    An upper bound, in the adjacency of `planned`. A block is run as it was spent, or broken off. The filter bounds no
+    epsilon at a time that is itself chosen on the way: the budget is what is spent. Where all is known beforehand
+    `jaxacct.epsilon` of the composition is smaller.
+
+    Args:
+      planned: the release that will probably be run most, one step of it; its loss distribution must be its own, as
+        that of Gaussian, Laplace, discrete noise and Poisson-sampled steps is.
+      target_epsilon: float > 0, in nats.
+      target_delta: float in (0, 1).
+      spent: what `spent` gave when an earlier run with the same budget and plan stopped.
+
+    Raises:
+      ValueError: if an argument is out of range, or of `planned` only what dominates it is known.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct import training
+    >>> step = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01, num_steps=1)
+    >>> budget = training.PlannedFilter(step, target_epsilon=2.0, target_delta=1e-6)
+    >>> budget.affords(step)  # RenyiFilter: 511
+    874
+    >>> budget.spend(step, count=800)
+    True
+    >>> budget.spend(ja.Gaussian(noise_multiplier=2.0))  # too much of what is left: nothing is spent
+    False
+    >>> calmer = ja.PoissonSampled(ja.Gaussian(noise_multiplier=2.0), sampling_prob=0.01, num_steps=1)
+    >>> budget.spend(calmer, count=200), budget.left
+    (True, 24)
+    """
+
+    def __init__(self, planned: Mechanism, target_epsilon: float, target_delta: float, *, spent: Any = (0, 0)):
+        _check_mechanism("planned", planned)
+        check_epsilon("target_epsilon", target_epsilon)
+        check_delta("target_delta", target_delta)
+        self._epsilon = checked_number("target_epsilon", target_epsilon)
+        self._delta = checked_number("target_delta", target_delta)
+        if self._epsilon == 0.0:
+            raise ValueError(f"target_epsilon={target_epsilon!r} must be > 0: no release fits a budget of 0")
+        known = distribution_of(planned)
+        if known is None or known.reduction(planned) or known.is_envelope(planned) or known.is_from_above(planned):
+            raise ValueError(
+                f"planned={planned!r} must have a loss distribution of its own: what other releases are compared with "
+                "is known from above only; take RenyiFilter"
+            )
+        self._planned = planned
+        self._steps = _most_steps(planned, self._epsilon, down(self._delta * (1.0 - _SHARE), 2))
+        if not (isinstance(spent, tuple | list) and len(spent) == 2):
+            raise ValueError(f"spent={spent!r} must be two whole numbers, as `spent` gives")
+        self._spent, self._others = (checked_whole("spent", number, 0, _MOST_STEPS) for number in spent)
+
+    @property
+    def spent(self) -> tuple[int, int]:
+        """The planned steps spent so far, and the blocks of other releases: to be kept with a checkpoint."""
+        return self._spent, self._others
+
+    @property
+    def left(self) -> int:
+        """The planned steps that are left."""
+        return max(0, self._steps - self._spent)
+
+    def spend(self, mechanism: Mechanism, *, count: int = 1) -> bool:
+        """Whether a block of `count` runs of `mechanism` is within the budget; if so, it is spent, and may be run.
+
+        Raises:
+          ValueError: if `mechanism` has no loss distribution, or another adjacency than the planned release; if `count`
+            is no whole number >= 1.
+        """
+        self._check(mechanism)
+        number = checked_whole("count", count, 1, _MOST_STEPS)
+        price = self._price(mechanism, number)
+        if price is None:
+            return False
+        self._spent, self._others = self._spent + price, self._others + (not self._is_exact(mechanism))
+        return True
+
+    def affords(self, mechanism: Mechanism) -> int:
+        """How many runs of `mechanism` the rest of the budget allows as one block, if nothing else is run.
+
+        Raises:
+          ValueError: as for `spend`.
+        """
+        self._check(mechanism)
+        if self.left == 0:
+            return 0
+        if self._is_exact(mechanism):
+            return bisect_whole(lambda n: _exact_price(self._planned, mechanism, n) <= self.left, 0, _MOST_STEPS)
+        high = 1
+        while high < _MOST_STEPS and self._fits(mechanism, high, self.left):
+            high *= 2
+        return bisect_whole(lambda n: self._fits(mechanism, n, self.left), high // 2, high)
+
+    def _check(self, mechanism: Mechanism) -> None:
+        _check_mechanism("mechanism", mechanism)
+        if mechanism.relation is not self._planned.relation:
+            raise ValueError(
+                f"mechanism={mechanism!r} is of adjacency {mechanism.relation.value!r}, which must be that of what was "
+                f"planned, {self._planned.relation.value!r}"
+            )
+        if not self._is_exact(mechanism) and distribution_of(mechanism) is None:
+            raise ValueError(f"mechanism={mechanism!r} has no loss distribution here; take RenyiFilter")
+
+    def _is_exact(self, mechanism: Mechanism) -> bool:
+        """Whether it is compared with the planned release in closed form."""
+        return mechanism == self._planned or mechanism.signature() == self._planned.signature() == (Gaussian,)
+
+    def _price(self, mechanism: Mechanism, count: int) -> int | None:
+        """The least number of planned steps that dominate so many runs; None where those that are left do not."""
+        if self._is_exact(mechanism):
+            price = _exact_price(self._planned, mechanism, count)
+            return price if price <= self.left else None
+        if self.left == 0 or not self._fits(mechanism, count, self.left):
+            return None
+        high = 1
+        while high < self.left and not self._fits(mechanism, count, high):
+            high = min(2 * high, self.left)
+        return bisect_whole(lambda steps: self._fits(mechanism, count, steps), high, high // 2)
+
+    def _fits(self, mechanism: Mechanism, count: int, steps: int) -> bool:
+        """Whether so many planned steps dominate so many runs, up to a block's part of the share of delta."""
+        if self._others >= _MOST_OTHERS:
+            return False
+        excess = down(self._delta * _SHARE / _MOST_OTHERS, 4)
+        return all(
+            _dominates(_loss(self._planned, steps, d, Bound.LOWER), _loss(mechanism, count, d, Bound.UPPER), excess)
+            for d in self._planned.directions
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"PlannedFilter({self._planned!r}, target_epsilon={self._epsilon}, target_delta={self._delta}, "
+            f"spent={self.spent})"
+        )
+
+
+def _check_mechanism(name: str, thing: Any) -> None:
+    if not isinstance(thing, Mechanism):
+        raise ValueError(f"{name}={thing!r} {not_a_mechanism(thing)}")
+    check_scalar(thing)
+
+
+def _most_steps(planned: Mechanism, target_epsilon: float, target_delta: float) -> int:
+    """The largest number of planned steps whose composition is within the target."""
+    with warnings.catch_warnings():  # it is within the target as it is
+        for category in (OrderEdgeWarning, PrecisionWarning):
+            warnings.simplefilter("ignore", category)
+        return largest(lambda n: epsilon(Composed(planned, n), target_delta), target_epsilon, 0, _MOST_STEPS)
+
+
+def _exact_price(planned: Mechanism, mechanism: Any, count: int) -> int:
+    """How many planned steps so many runs cost that are planned ones, or Gaussian noise as those are."""
+    if mechanism == planned:
+        return count
+    noise: Any = planned
+    quotient = Fraction(float(noise.noise_multiplier)) / Fraction(float(mechanism.noise_multiplier))
+    return math.ceil(count * quotient**2)
+
+
+@functools.lru_cache(maxsize=256)
+def _loss(mechanism: Mechanism, count: int, direction: Direction, bound: Bound) -> Pld:
+    return pld(Composed(mechanism, count), direction=direction, bound=bound)
+
+
+def _dominates(larger: Pld, smaller: Pld, excess: float) -> bool:
+    """Whether the profile of `smaller`, an upper bound, is nowhere above that of `larger` plus tau.
+
+    tau / (1 - delta(0)) is `excess`, delta(0) that of `larger`. Both profiles are linear in e^eps between the losses of
+    both distributions, so that these are all that has to be looked at, and 0.
+    """
+    losses = np.unique(np.concatenate([[0.0], _places(larger), _places(smaller)]))
+    above = profile_of(smaller)(losses)
+    size = larger.masses.shape[0]
+    below = profile_of(dataclasses.replace(larger, bound=Bound.UPPER))(losses)  # up to its rounding, which is known
+    below = below * (1.0 - 2.0**-47 * size) - 2.0**-48 * (1.0 + losses[-1] + abs(larger.offset) + larger.step * size)
+    tau = down(excess * (1.0 - min(1.0, float(below[0]) + 2.0**-20)), 4)
+    return bool(losses[-1] < MAX_EPSILON and np.all(above <= below + tau))
+
+
+def _places(loss: Pld) -> NDArray[Any]:
+    """The losses >= 0 that a distribution has masses at."""
+    places = loss.offset + loss.step * np.arange(loss.masses.shape[0])
+    return places[places >= 0.0]
