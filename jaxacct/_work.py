@@ -6,6 +6,7 @@ The unit is a pair of lattice points whose masses are multiplied, some 1.5 nanos
 import contextlib
 import contextvars
 import dataclasses
+import math
 from collections.abc import Iterator
 
 from jaxacct._patience import say_long
@@ -33,6 +34,12 @@ class Work:
     def at(self, finer: float) -> float:
         """What the same takes on lattices that are `finer` times finer; 1 for what it took."""
         return self.square * finer**2 + self.linear * finer
+
+    def growth(self, work: float) -> float:
+        """How many times finer the same may be to take at most so much `work` (to rounding); inf for no limit."""
+        if work <= 0.0 or self.at(1.0) <= 0.0:
+            return 0.0 if work <= 0.0 else math.inf
+        return 2.0 * work / (self.linear + math.sqrt(self.linear**2 + 4.0 * self.square * work)) * (1.0 - 2.0**-40)
 
 
 _counting: contextvars.ContextVar[Work | None] = contextvars.ContextVar("jaxacct_work", default=None)

@@ -140,7 +140,7 @@ def _searched(value: _Value, low: float, high: float, ends: tuple[float, float],
         met[point] = value(point, best, True)
         is_astray = met[point] > best and not is_astray  # where a term ends at once parabolas lead past it
     for end, nearest, is_left in ((ends[0], min(met), True), (ends[1], max(met), False)):
-        if nearest == _least(met) and end not in met:
+        if (nearest == _least(met) or math.isinf(min(met.values()))) and end not in met:
             met[end] = value(end, min(met.values()), is_left)
     return min(met.values())
 
