@@ -44,6 +44,7 @@ _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
 _FAR = 745.0  # nats: e^x makes more than 1 of any delta but 0, so that a larger epsilon of the removal is no use
 # Deltas below this, of at least so many allocated steps of at least this noise multiplier, take a second and more each.
 _TINY_DELTA, _MANY_STEPS, _WIDE_NOISE = 1e-30, 1000, 1.5
+_FAR_EPSILON = 600.0  # nats, of one step: with larger ones no share of delta is left for the other
 _DOWN = 1.0 - 2.0**-50  # of a share of a target: products and a quotient
 
 
@@ -263,7 +264,7 @@ def _of_equal_epsilons(ask: _Ask, target: float, split: _Value) -> float:
     first, found = 0.0, math.inf
     for _ in range(_NUM_SPLITS):
         first = ask(Query.EPSILON, target / (1.0 + math.exp(first)) * _DOWN, Direction.REMOVE)
-        if math.isinf(first) or math.isfinite(found := split(-first, math.inf, True)):
+        if not first < _FAR_EPSILON or math.isfinite(found := split(-first, math.inf, True)):
             break
     return found
 

@@ -89,7 +89,7 @@ def test_work_is_counted_where_it_is_done():
     assert inner.square > 0.45 * 1.5e6
     assert inner.at(2.0) == 4 * inner.square + 2 * inner.linear
     with pytest.warns(ja.SlowWarning, match="40 sums of laws of 20000 points"):
-        _work.expect_sums(20_000, 0.001, 40)
+        _work.expect_sums(20_000, 0.001, 40, 0.001)
 
 
 def test_one_piece_tells_how_long_many_take(clock):
