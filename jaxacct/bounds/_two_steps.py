@@ -242,7 +242,7 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
         met.append((first, second))
         return up(first + second, 2)
 
-    found = _searched(split, *_LOGITS, ends=_FAR_LOGITS)
+    found = _searched(split, *_LOGITS, _FAR_LOGITS)
     if math.isinf(found) and target > _LEAST_DELTA:
         found = _of_equal_epsilons(ask, target, split)
     # a step that loses nothing leaves the other one what its delta of epsilon 0 leaves
