@@ -188,16 +188,9 @@ def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] |
         bracket=functools.partial(_refined, distribution),
         reduction=distribution.reduction,
         weaker=distribution.weaker,
-        misses_deltas=functools.partial(_loses_little, distribution),
         distribution=distribution,
         **options,
     )
-
-
-def _loses_little(distribution: Distribution, mechanism: Any) -> bool:
-    """Whether losses are so small that rounding ends refinements."""
-    scale, count = distribution.scale(mechanism)
-    return not distribution.is_from_above(mechanism) and scale < _LITTLE**2 * count
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
