@@ -6,6 +6,7 @@ The unit is a pair of lattice points whose masses are multiplied, some 1.5 nanos
 import contextlib
 import contextvars
 import dataclasses
+import math
 from collections.abc import Iterator
 
 from jaxacct._patience import say_long
@@ -17,6 +18,8 @@ _PER_DISTANCE = 9000.0  # and for each distance of such points
 _PER_CELL = 600.0  # of the law of one release
 _PER_TRANSFORMED_POINT = 230.0  # of a composed distribution, for each tilt
 _LONG = 4e9  # some six seconds
+_LONG_SUMS = 2e9  # some three of one law, of which there are two at least, from above and from below
+_KNOWN_SIZE, _AT_LAST = 1024, 4  # points from which on it is seen how many there will be; sums of about so many
 
 
 @dataclasses.dataclass
@@ -33,6 +36,12 @@ class Work:
     def at(self, finer: float) -> float:
         """What the same takes on lattices that are `finer` times finer; 1 for what it took."""
         return self.square * finer**2 + self.linear * finer
+
+    def growth(self, work: float) -> float:
+        """How many times finer the same may be to take at most so much `work` (to rounding); inf for no limit."""
+        if work <= 0.0 or self.at(1.0) <= 0.0:
+            return 0.0 if work <= 0.0 else math.inf
+        return 2.0 * work / (self.linear + math.sqrt(self.linear**2 + 4.0 * self.square * work)) * (1.0 - 2.0**-40)
 
 
 _counting: contextvars.ContextVar[Work | None] = contextvars.ContextVar("jaxacct_work", default=None)
@@ -74,9 +83,17 @@ def count_transforms(size: int, number: int) -> None:
         say_long(f"a composed loss distribution has {size} points")
 
 
-def expect_sums(size: int, step: float, number: int) -> None:
-    """Says in words where `number` sums of two laws of `size` points, `step` apart, take long."""
-    if 0.75 * number * sum(_of_sum(size, step)) > _LONG:
+def expect_sums(size: int, step: float, number: int, finest: float) -> None:
+    """Says in words where `number` sums of two laws take long, of `size` points now and as many more as steps fall.
+
+    Args:
+      step, finest: between points now, and in the end.
+    """
+    if finest < step:
+        if size < _KNOWN_SIZE:  # the first laws have more points than their spread asks for
+            return
+        size, number = int(size * step / finest), min(number, _AT_LAST)
+    if 0.75 * number * sum(_of_sum(size, finest)) > _LONG_SUMS:
         say_long(f"averages are built of {number} sums of laws of {size} points")
 
 

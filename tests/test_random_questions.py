@@ -201,7 +201,7 @@ def complaints(*seed: int, seconds: float = SECONDS) -> list[str]:
         ask.check(ends, f"no interval: {interval}")
         if answer is not None:
             ask.check(answer >= interval.lower, f"wrong side: {answer!r}, {interval}")
-            loose = interval.upper * (1.0 + of.query.width)
+            loose = max(interval.upper, _LEAST_DELTA) * (1.0 + of.query.width)
             ask.check(answer <= loose, f"loose: {answer!r}, {interval}")
             _batch(of, answer, interval, ask)
         _rdp(of, interval, ask)

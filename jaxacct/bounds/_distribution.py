@@ -34,6 +34,7 @@ _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is t
 _MUCH_WORK = 2.4e9  # pairs of points in the sums of laws, some four seconds: more is spent on what asks for more only
 _FEW_POINTS = 2**17  # of distributions, by those of the look before: so many are never too many
 _STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
+_LOOSE, _LEAST_GROWTH = 10.0, 1.5  # times the width asked for, from which on smaller steps are made where time ends
 _MAX_IDLE = 3  # refinements in a row without gain after which no more are tried
 _GAIN = 0.8  # a refinement that leaves more than this share of the width has gained nothing
 FINEST, _COARSEST = 2.0**-40, 16.0  # nats between losses: beyond them rounding, or overflow, is all there is
@@ -187,16 +188,9 @@ def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] |
         bracket=functools.partial(_refined, distribution),
         reduction=distribution.reduction,
         weaker=distribution.weaker,
-        misses_deltas=functools.partial(_loses_little, distribution),
         distribution=distribution,
         **options,
     )
-
-
-def _loses_little(distribution: Distribution, mechanism: Any) -> bool:
-    """Whether losses are so small that rounding ends refinements."""
-    scale, count = distribution.scale(mechanism)
-    return not distribution.is_from_above(mechanism) and scale < _LITTLE**2 * count
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -350,6 +344,10 @@ class _Refinement:
             # the first look itself may be too coarse for losses near the end of the doubles
             if (points is None and rounds > 1) or finer > _LAST_RESOLUTION:
                 return
+            if spent + work.at(finer / resolution) > most and width > _LOOSE * at.width:
+                finer = min(finer, resolution * work.growth(most - spent))  # what there is time for
+                if finer < _LEAST_GROWTH * resolution:
+                    return
             ahead = spent + work.at(finer / resolution)
             if ahead > most or is_too_large(each * finer):
                 return

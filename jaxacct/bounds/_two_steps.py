@@ -44,6 +44,7 @@ _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
 _FAR = 745.0  # nats: e^x makes more than 1 of any delta but 0, so that a larger epsilon of the removal is no use
 # Deltas below this, of at least so many allocated steps of at least this noise multiplier, take a second and more each.
 _TINY_DELTA, _MANY_STEPS, _WIDE_NOISE = 1e-30, 1000, 1.5
+_FAR_EPSILON = 600.0  # nats, of one step: with larger ones no share of delta is left for the other
 _DOWN = 1.0 - 2.0**-50  # of a share of a target: products and a quotient
 
 
@@ -140,7 +141,7 @@ def _searched(value: _Value, low: float, high: float, ends: tuple[float, float],
         met[point] = value(point, best, True)
         is_astray = met[point] > best and not is_astray  # where a term ends at once parabolas lead past it
     for end, nearest, is_left in ((ends[0], min(met), True), (ends[1], max(met), False)):
-        if nearest == _least(met) and end not in met:
+        if (nearest == _least(met) or math.isinf(min(met.values()))) and end not in met:
             met[end] = value(end, min(met.values()), is_left)
     return min(met.values())
 
@@ -241,7 +242,7 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
         met.append((first, second))
         return up(first + second, 2)
 
-    found = _searched(split, *_LOGITS, ends=_FAR_LOGITS)
+    found = _searched(split, *_LOGITS, _FAR_LOGITS)
     if math.isinf(found) and target > _LEAST_DELTA:
         found = _of_equal_epsilons(ask, target, split)
     # a step that loses nothing leaves the other one what its delta of epsilon 0 leaves
@@ -263,7 +264,7 @@ def _of_equal_epsilons(ask: _Ask, target: float, split: _Value) -> float:
     first, found = 0.0, math.inf
     for _ in range(_NUM_SPLITS):
         first = ask(Query.EPSILON, target / (1.0 + math.exp(first)) * _DOWN, Direction.REMOVE)
-        if math.isinf(first) or math.isfinite(found := split(-first, math.inf, True)):
+        if not first < _FAR_EPSILON or math.isfinite(found := split(-first, math.inf, True)):
             break
     return found
 

@@ -7,7 +7,7 @@ Ganesh 2024, "Tight group-level DP guarantees for DP-SGD with sampling via mixtu
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, cast
 
@@ -31,11 +31,15 @@ from jaxacct.mechanisms import (
     Skellam,
 )
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import binomial_masses, bisect, first_doubling, grown
+from jaxacct.special import LEAST_NORMAL, binomial_masses, bisect, first_doubling, grown
 
 _DOWN = 1.0 - 2.0**-50  # of a quotient of a noise multiplier
 _MOST_EPSILON = 2.0**10  # nats: no larger epsilon is tried one record after the other
 _NUM_HALVINGS = 24  # of its bracket
+_RUNG, _MOST_RUNGS = math.sqrt(2.0), 32  # between smaller epsilons that are looked at, and how many
+_RISE = 2.0  # of delta towards smaller epsilons, after which no more of them are looked at
+_OVER = 1.0 + 2.0**-20  # times an epsilon that is approached from below
+_FEW_HALVINGS = 8  # between two of them
 _SHARE = 0.0625  # of what one question may take, for each delta of a search
 _LARGEST_MIXTURE = 512  # records of one group whose sampled number is listed
 
@@ -113,7 +117,10 @@ def _unamplified(run: Any, size: int) -> Mechanism | None:
 def _one_after_the_other(
     mechanism: Group, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """Upper ends: delta of m records at m eps is at most that of one at eps, times (e^(m eps) - 1) / (e^eps - 1)."""
+    """Upper ends: delta of m records at m eps is at most that of one at eps, times (e^(m eps) - 1) / (e^eps - 1).
+
+    Where one record's delta hardly falls that grows with epsilon: what holds at a smaller one holds too.
+    """
     run, size = mechanism.mechanism, int(mechanism.size)
     whole = _unamplified(run, size)
     known = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
@@ -128,14 +135,47 @@ def _one_after_the_other(
         return grown(one, log_growth, 2**13)
 
     if query is Query.DELTA:
-        return dict.fromkeys(at.known, Ends(0.0, min(known, delta(target))))
+        found = delta(target)
+        for epsilon in _smaller(target):
+            before, found = found, min(found, delta(epsilon))
+            if found == before < 1.0:
+                break
+        return dict.fromkeys(at.known, Ends(0.0, min(known, found)))
+
+    def fixed_point() -> float:
+        """Epsilon of one record at the delta left to it, which grows with epsilon: from below it nears the least."""
+        epsilon = 0.0
+        for _ in range(_NUM_HALVINGS):
+            most = target / size if epsilon == 0.0 else target * math.exp(-_log_growth(epsilon, size))
+            one = at.ask(run, Query.EPSILON, max(most, LEAST_NORMAL), 1e-3, wants_lower=False, share=share).upper
+            epsilon = max(epsilon, size * one)
+            if not epsilon < _MOST_EPSILON or delta(epsilon * _OVER) <= target:
+                break
+        return epsilon * _OVER if epsilon < _MOST_EPSILON and delta(epsilon * _OVER) <= target else math.inf
+
     with shared():  # the record's loss distributions serve every step
         if delta(0.0) <= target:
             return dict.fromkeys(at.known, Ends(0.0, 0.0))
         high = first_doubling(lambda epsilon: delta(epsilon) <= target, limit=_MOST_EPSILON).upper
-        if math.isfinite(high):
+        if math.isinf(high):  # it may hold at smaller ones only, between those that were tried
+            high = fixed_point()
+        else:
             high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
+            for epsilon in _smaller(high):
+                value = delta(epsilon)
+                if value > _RISE * target:
+                    break
+                if value <= target:
+                    high = bisect(lambda x: delta(x) <= target, epsilon, epsilon / _RUNG, num_steps=_FEW_HALVINGS)
     return dict.fromkeys(at.known, Ends(0.0, min(known, high)))
+
+
+def _smaller(epsilon: float) -> Iterator[float]:
+    """Epsilons below `epsilon`, of a ladder that is the same for all; then 0."""
+    rung = math.ceil(math.log(epsilon, _RUNG)) - 1 if epsilon > 0.0 else -_MOST_RUNGS
+    yield from (_RUNG**k for k in range(rung, max(rung - _MOST_RUNGS, -_MOST_RUNGS), -1))
+    if epsilon > 0.0:
+        yield 0.0
 
 
 def _share_down(epsilon: float, size: int) -> float:

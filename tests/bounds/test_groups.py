@@ -238,3 +238,16 @@ def test_groups_of_records_that_are_never_drawn_lose_nothing():
     assert ja.epsilon_interval(never, 1e-6) == (0.0, 0.0, 0.0)
     assert ja.epsilon_interval(never, 1e-6, neighboring_relation="replace-one") == (0.0, 0.0, 0.0)
     assert ja.delta(never, 0.5) == 0.0
+
+
+def test_what_holds_at_a_smaller_epsilon_holds_for_groups():
+    """One record after the other multiplies a delta that does not fall: by most at the largest epsilon."""
+    group = ja.Group(ja.EpsilonDelta(1.0, 1e-6), 3)
+    whole = 1e-6 * (1.0 + math.e + math.e**2)
+    assert ja.epsilon(group, whole * 1.001) <= 3.0 * (1.0 + 1e-5)
+    deltas = [ja.delta(group, epsilon) for epsilon in (4.0, 10.0, 100.0, 1e4)]
+    assert deltas == sorted(deltas, reverse=True)
+    assert deltas[-1] <= 1.8 * whole
+    # a step hardly ever shows which record it was, and then for certain
+    shown = ja.Group(ja.Shuffled(ja.FiniteRandomizer([(0.106, 0.35, 0.544), (0.1336, 0.0004, 0.866)]), 805), 3)
+    assert ja.epsilon(shown, ja.delta(shown, 0.032) * (1.0 + 1e-6)) <= 0.032 * 1.15

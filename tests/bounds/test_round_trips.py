@@ -13,7 +13,6 @@ _SHUFFLED = ja.Shuffled(ja.KaryRandomizedResponse(0.25, 9), 11_000)
 _AT_DELTA = [
     (_BEST, 5.8e-7),  # what one grid of orders says, the next one says too
     (ja.PrivateSelection(_SHUFFLED, 5.6, 0.5), 1.1e-5),
-    (ja.PoissonSampled(ja.Gaussian(12.4), 1e-12, 73_782), 6.5e-11),  # losses near rounding
     (ja.CheckIn(ja.GaussianReports(3.0), 146, 0.8, 2, 0.001), 0.041),  # known from above only
 ]
 _AT_EPSILON = [

@@ -45,3 +45,10 @@ def test_one_step_takes_nearly_all_of_delta():
     pair = ja.DiscretePair((0.33, 0.22, 0.45), (4e-12, 3e-9, 1.0 - 3e-9 - 4e-12))
     delta = ja.delta(pair, 3.0, neighboring_relation=ONE)
     assert ja.epsilon(pair, delta * (1.0 + 1e-6), neighboring_relation=ONE) <= 3.0 * 1.15
+
+
+def test_the_addition_ends_where_the_removal_cannot():
+    """Of an unfinished epoch of a guarantee with a delta: the removal's never ends, the addition's does."""
+    run = ja.PartialAllocation(ja.EpsilonDelta(0.85, 0.1), 80, 17)
+    delta = ja.delta(run, 0.35, neighboring_relation=ONE)
+    assert ja.epsilon(run, delta * (1.0 + 1e-6), neighboring_relation=ONE) <= 0.35 * 1.15

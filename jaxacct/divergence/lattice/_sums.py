@@ -187,7 +187,7 @@ def averages(
     large = _trimmed_sum((small, 1), (small, 1), start)
     for level, bit in enumerate(bits):
         last = level == len(bits) - 1 and not both
-        expect_sums(max(small.masses.shape[0], large.masses.shape[0]), small.step, 2 * (len(bits) - level))
+        expect_sums(max(small.masses.shape[0], large.masses.shape[0]), small.step, 2 * (len(bits) - level), step)
         ratio = current // factor(n)
         current = factor(n)
         small, large = _refined(small, ratio), _refined(large, ratio)
