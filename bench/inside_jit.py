@@ -84,7 +84,7 @@ FAMILIES = {
         lambda scale, prob, steps: ja.PoissonSampled(ja.Laplace(scale), prob, steps),
     ),
     "clones": Family(
-        lambda draw: (draw.real(0.1, 6.0), draw.whole(100, 1e7), draw.whole(2, 50)),
+        lambda draw: (draw.real(0.1, 4.0), draw.whole(100, 1e6), draw.whole(2, 50)),
         lambda local, people, rounds: ja.Shuffled(ja.LocalRandomizer(local), people, rounds),
     ),
 }

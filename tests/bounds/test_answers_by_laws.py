@@ -84,6 +84,7 @@ def columns_of(rows):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
 def test_epsilon_is_as_outside(programs, wide, kind):
     rows = [row[:-1] for row in SETTINGS[kind]]
     found = programs[kind][0](*columns_of(rows))
@@ -98,6 +99,7 @@ def test_epsilon_is_as_outside(programs, wide, kind):
 @pytest.mark.parametrize(
     "kind", [*(pytest.param(kind, marks=MORE) for kind in ("allocation", "few_outputs", *RARE)), "poisson", "clones"]
 )
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
 def test_delta_is_as_outside(programs, kind):
     with jax.enable_x64(True):
         rows = [row[:-2] for row in SETTINGS[kind]]

@@ -65,25 +65,41 @@ KINDS = {
 CASES = [(kind, numbers) for kind, (*_, rows) in KINDS.items() for numbers in rows]
 
 
+def profiles(law, pairs, e):
+    """(sum m (y - x)_+ + b, sum m (x - y)_+ + m0 x), and what they must not be below, at x = e^`e`."""
+    x = mpmath.exp(mpmath.mpf(float(e)))
+    truths = sum(max(a - x * b, 0) for a, b in pairs), sum(max(x * b - a, 0) for a, b in pairs)
+    points = [(mpmath.mpf(float(v)), mpmath.mpf(float(b)), mpmath.mpf(float(m))) for v, m, b in law.points.T if m > 0]
+    found = [sum(m * max(sign * (mpmath.exp(v + sign * blur) - x), 0) for v, blur, m in points) for sign in (1, -1)]
+    return (found[0] + float(law.beyond), found[1] + float(law.at_zero) * x), truths
+
+
+def law_and_pairs(kind, numbers, prob, num):
+    base, exact, _ = KINDS[kind]
+    law = jax.tree.map(np.asarray, jax.jit(lambda a, b, q: sampled(base(a, b, num), q))(*numbers, prob))
+    q = mpmath.mpf(prob)
+    return law, [((1 - q) * without + q * with_, without) for with_, without in exact(*numbers)]
+
+
 @pytest.mark.parametrize("prob", [1.0, 0.01, 0.7])
 @pytest.mark.parametrize(("kind", "numbers"), CASES)
 def test_law_is_above_the_profile_and_close(kind, numbers, prob):
-    base, exact, _ = KINDS[kind]
     assert kind != "gaussian" or covers_discrete_gaussian(*numbers, POINTS)
-    law = jax.tree.map(np.asarray, jax.jit(lambda a, b, q: sampled(base(a, b, POINTS), q))(*numbers, prob))
-    q = mpmath.mpf(prob)
-    pairs = [((1 - q) * without + q * with_, without) for with_, without in exact(*numbers)]
-    points = [(mpmath.mpf(float(v)), mpmath.mpf(float(b)), mpmath.mpf(float(m))) for v, m, b in law.points.T if m > 0]
+    law, pairs = law_and_pairs(kind, numbers, prob, POINTS)
     losses = [float(mpmath.log(a / b)) for a, b in pairs if a > 0 and b > 0]
     at = np.quantile(losses, np.linspace(0.0, 1.0, 9))
     for e in (*at, *(0.5 * (at[1:] + at[:-1])), 0.0):
-        x = mpmath.exp(mpmath.mpf(float(e)))
-        truths = sum(max(a - x * b, 0) for a, b in pairs), sum(max(x * b - a, 0) for a, b in pairs)
-        found = [sum(m * max(sign * (mpmath.exp(v + sign * blur) - x), 0) for v, blur, m in points) for sign in (1, -1)]
-        found = found[0] + float(law.beyond), found[1] + float(law.at_zero) * x
-        for truth, value in zip(truths, found, strict=True):
+        for value, truth in zip(*profiles(law, pairs, e), strict=True):
             assert truth <= value + mpmath.mpf(10) ** -38
-            assert value <= truth * (1 + mpmath.mpf(10) ** -8) + mpmath.mpf(10) ** -12 * x
+            assert value <= truth * (1 + mpmath.mpf(10) ** -8) + mpmath.mpf(10) ** -12 * mpmath.exp(float(e))
+
+
+@pytest.mark.parametrize("prob", [1.0, 0.3])
+def test_law_of_a_window_that_leaves_much_out_is_above_the_profile(prob):
+    law, pairs = law_and_pairs("gaussian", (4.0, 3.0), prob, 25)
+    for e in np.linspace(-4.0, 4.0, 33):
+        for value, truth in zip(*profiles(law, pairs, e), strict=True):
+            assert truth <= value
 
 
 def test_wide_noise_is_not_covered():
