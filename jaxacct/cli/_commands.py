@@ -6,6 +6,7 @@ What is slow to import, or not installed everywhere, is imported by the command 
 import argparse
 import dataclasses
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from jaxacct.sweeping import SweepResult
 
 _PRECISION = "relative width of the certified interval (default 0.001, of delta 0.01; inf: quick methods only)"
+_METHOD = "ask this method only, by its name in compare; 'monte carlo' gives an estimate, which is labelled as one"
 _RATES = "false-positive rates R,... of membership tests that it speaks of (default 0.001,0.01,0.1), or none"
 
 
@@ -94,6 +96,10 @@ def _json_option(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     parser.add_argument("--json", action="store_true", help="machine-readable output")
 
 
+def _method_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--method", metavar="M", help=_METHOD)
+
+
 def _rates_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rates", type=rates, metavar="R", help=_RATES)
 
@@ -105,6 +111,7 @@ def _shown_rates(args: argparse.Namespace) -> dict[str, Any]:
 
 def _statement_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     _json_option(parser, scheme)
+    _method_option(parser)
     _rates_option(parser)
     _spent_options(parser)
 
@@ -114,7 +121,7 @@ def _statement(args: argparse.Namespace, scheme: "Scheme") -> str:
 
     mechanism = scheme.mechanism(vars(args))
     with shown_working():
-        facts = statement(mechanism, **_question(args), **_shown_rates(args), prefix=_spent(args))
+        facts = statement(mechanism, **_question(args), method=args.method, **_shown_rates(args), prefix=_spent(args))
     return statement_json(facts) if args.json else statement_text(facts)
 
 
@@ -168,6 +175,7 @@ def _plan(mechanism: "Mechanism", args: argparse.Namespace) -> str:
 def _report_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     parser.add_argument("--style", choices=("text", "markdown", "json"), default="text", help="default text")
+    _method_option(parser)
     _rates_option(parser)
     _spent_options(parser)
 
@@ -177,7 +185,8 @@ def _report(args: argparse.Namespace, scheme: "Scheme") -> str:
 
     mechanism = scheme.mechanism(vars(args))
     with shown_working():
-        return report(mechanism, **_question(args), style=args.style, **_shown_rates(args), prefix=_spent(args))
+        asked = {**_question(args), "method": args.method, "style": args.style}
+        return report(mechanism, **asked, **_shown_rates(args), prefix=_spent(args))
 
 
 def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
@@ -185,10 +194,12 @@ def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> Non
     names = [option.flag.removeprefix("--") for option in scheme.options if option.spec.is_solvable]
     default = scheme.calibrated.replace("_", "-")
     parser.add_argument("--field", choices=names, default=default, help=f"what to calibrate (default {default})")
+    _method_option(parser)
     _spent_options(parser)
 
 
 def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
+    from jaxacct._types import EstimateWarning
     from jaxacct.accounting import epsilon
     from jaxacct.calibration import calibrate
     from jaxacct.mechanisms._after import after
@@ -204,15 +215,20 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
             flag = "--" + rival.replace("_", "-")
             raise ValueError(f"{flag} cannot be given where --{args.field} is calibrated: choose another --field")
     mechanism, prefix = scheme.described({**values, field: UNKNOWN}), _spent(args)
-    with shown_working():
-        options = {"precision": args.precision, "prefix": prefix}
+    with shown_working(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EstimateWarning)
+        options = {"method": args.method, "precision": args.precision, "prefix": prefix}
         found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, **options)
         met = after(prefix, scheme.described({**values, field: found}))
-        spent = epsilon(met, args.delta, precision=args.precision)
+        spent = epsilon(met, args.delta, method=args.method, precision=args.precision)
+    failure = [w.message.failure for w in caught if isinstance(w.message, EstimateWarning)]
+    kind = "estimated" if failure else "certified"
     if args.json:
         asked = {"field": field, field: found, "epsilon": args.epsilon, "delta": args.delta}
-        return statement_json({**asked, "certified_epsilon": spent, "mechanism": met.parameters()})
-    budget = f"epsilon {args.epsilon} at delta {args.delta}; certified: epsilon <= {shown(spent, 6)}"
+        asked |= {"failure": max(failure)} if failure else {}
+        return statement_json({**asked, f"{kind}_epsilon": spent, "mechanism": met.parameters()})
+    status = f"{kind} with confidence 1 - {max(failure):g}, not certified" if failure else kind
+    budget = f"epsilon {args.epsilon} at delta {args.delta}; {status}: epsilon <= {shown(spent, 6)}"
     return "\n".join([f"{field} = {found!r}", "", *folded([("scheme", met.describe()), ("budget", budget)])])
 
 
