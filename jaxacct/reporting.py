@@ -174,10 +174,11 @@ def statement(
       false_positive_rates: in (0, 1), at which the statement says what membership tests can reach; none where empty.
 
     Returns:
-      A dict: epsilon, delta, bound, failure (of an estimate: 1 less its confidence), neighboring_relation, unit_of_privacy, released, interval (or directions: by which
-      theorem each is bounded), membership (largest true positive rate of any test at some false positive rates),
-      mechanism, description, assumptions, not_covered (of training: what is often done beside it), notes, jaxacct (the
-      version), recompute, and for random allocation the Poisson answer at the same rate.
+      A dict: epsilon, delta, bound, failure (of an estimate: 1 less its confidence), neighboring_relation,
+      unit_of_privacy, released, interval (or directions: by which theorem each is bounded), membership (largest true
+      positive rate of any test at some false positive rates), mechanism, description, assumptions, not_covered (of
+      training: what is often done beside it), notes, jaxacct (the version), recompute, and for random allocation the
+      Poisson answer at the same rate.
     """
     check_precision(precision)
     only_target(target_delta, target_epsilon)
@@ -212,7 +213,8 @@ def statement(
         "not_covered": list(not_covered(mechanism)),
         "notes": [*run.notes, *(str(w.message) for w in caught)],
     }
-    result |= {"failure": w.message.failure for w in caught if isinstance(w.message, EstimateWarning)}
+    failures = [w.message.failure for w in caught if isinstance(w.message, EstimateWarning)]
+    result |= {"failure": max(failures)} if failures else {}
     if interval is None:
         result["directions"] = [entry_fields(e) for e in entries]
     else:

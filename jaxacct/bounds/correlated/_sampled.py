@@ -82,10 +82,8 @@ def _bracket(run: BallsInBins, query: Query, target: float, at: Bracketing) -> M
         if not math.isfinite(known):
             return found
     for d in sorted(at.known, key=list(Direction).index):
-        if query is Query.EPSILON:
-            upper = _epsilon(of, target, d, known, rival)
-        else:
-            upper = _delta(of, target, d, rival)
+        is_epsilon = query is Query.EPSILON
+        upper = _epsilon(of, target, d, known, rival) if is_epsilon else _delta(of, target, d, rival)
         found[d], rival = Ends(0.0, upper), max(rival, upper)
     return found
 
