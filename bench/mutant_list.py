@@ -1683,8 +1683,27 @@ _CORRELATED = (
     ),
     Mutant("divergence/correlated/_sum.py", "c = c * (1.0 - _SUMS)", "c = c * 1.0", f"{SUMS} -k roundings"),
     Mutant("divergence/correlated/_sum.py", "c * (1.0 + _SUMS) - sums", "c - sums", f"{SUMS} -k roundings"),
+    Mutant("divergence/correlated/_factor.py", "+ _OPTION_ERROR * first", "- 0.0", f"{SUMS} -k options"),
     Mutant(
-        "bounds/correlated/_markov.py",
+        "divergence/correlated/_factor.py",
+        "weights * (1.0 + _WEIGHTS_ERROR), beyond",
+        "weights, beyond",
+        f"{SUMS} -k factors",
+    ),
+    Mutant(
+        "divergence/correlated/_sum.py",
+        "self.charge += lost * self.factor.beyond",
+        "self.charge += 0.0",
+        f"{SUMS} -k exceeds",
+    ),
+    Mutant(
+        "bounds/correlated/_fits.py",
+        "white = white * _SLACK if white > 1e-6 * variance else 0.0",
+        "white = 0.99 * white if white > 1e-6 * variance else 0.0",
+        "tests/bounds/test_markov_chains.py -k kept",
+    ),
+    Mutant(
+        "bounds/correlated/_fits.py",
         "beyond[np.minimum(places, t - places)]",
         "0.99 * beyond[np.minimum(places, t - places)]",
         "tests/bounds/test_markov_chains.py -k kept",

@@ -13,8 +13,8 @@ import jaxacct as ja
 from jaxacct.correlated import estimate_delta
 
 BINS, EPOCHS, EPSILON, DELTA = 100, 10, 2.0, 1e-6
-BANDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-SAMPLES, HALVINGS = 400_000, 9
+BANDS = (1, 2, 4, 8, 16, 32)
+SAMPLES, HALVINGS = 100_000, 6
 
 
 def strategy(bands: int) -> Any:

@@ -273,10 +273,10 @@ _GROUPS = {
     "What answers carry": (
         "Bound Direction NeighboringRelation Interval accounting.Entry sweeping.SweepResult sweeping.Layout "
         "sweeping.SweepInterrupted sweeping.SweepFailedError sweeping.FailedChunk OrderEdgeWarning PrecisionWarning "
-        "SlowWarning"
+        "EstimateWarning SlowWarning"
     ),
 }
-"""Names on the first page of jaxacct, those of its submodules by their path, and three warnings."""
+"""Names on the first page of jaxacct, those of its submodules by their path, and four warnings."""
 _SUBPACKAGES = {
     "jaxacct.training": "Training",
     "jaxacct.interop": "Other accountants",

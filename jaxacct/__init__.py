@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxacct._types import Bound, Direction, Interval, NeighboringRelation
+    from jaxacct._types import EstimateWarning as EstimateWarning
     from jaxacct._types import LastBatch as LastBatch
     from jaxacct._types import OrderEdgeWarning as OrderEdgeWarning
     from jaxacct._types import PrecisionWarning as PrecisionWarning
@@ -138,7 +139,7 @@ __all__ = [
 _HOMES = {  # where each public name lives; what is not in `__all__` is for those who know it
     "_types": (
         *("Bound", "Direction", "Interval", "LastBatch", "NeighboringRelation", "OrderEdgeWarning"),
-        *("PrecisionWarning", "SlowWarning"),
+        *("EstimateWarning", "PrecisionWarning", "SlowWarning"),
     ),
     "accounting": (
         *("Entry", "allocation_rdp", "compare", "deciding", "delta", "delta_interval", "epsilon", "epsilon_interval"),

@@ -126,7 +126,7 @@ class Method:
       name: short and stable: shown by `compare`, accepted by ``method=``, never compared with a literal.
       theorem: paper and theorem; a function of the mechanism where it depends on the parts.
       directions: the directions that it bounds. Where adjacency has one direction only, REMOVE stands for it.
-      ends: UPPER, LOWER, or both.
+      ends: UPPER, LOWER, or both; ESTIMATE of one that samples, which is asked by its name only.
       cost: of one point, once everything is compiled.
       cold: of one point in a fresh process, compilation included. Plans for concrete questions ask the cheap first.
       applies: ``(mechanism) -> `` whether the theorem covers its fields; elsewhere the method does not exist.
@@ -137,6 +137,7 @@ class Method:
       misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses so that its deltas may miss what its
         epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
       is_listed: whether `compare` shows it.
+      failure: the probability, over its samples, that one answer of an ESTIMATE is less than the truth.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
 
@@ -152,6 +153,7 @@ class Method:
     sharpens_reduction: bool = False
     misses_deltas: Callable[[Any], bool] = never
     is_listed: bool = True
+    failure: float = 0.0
     regime: str = ""
 
     def source(self, mechanism: Mechanism) -> str:

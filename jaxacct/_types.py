@@ -122,6 +122,24 @@ class PrecisionWarning(UserWarning):
     """
 
 
+class EstimateWarning(UserWarning):
+    """The answer is an estimate from samples, at least the true one with confidence 1 - `failure`: not certified.
+
+    >>> import warnings, jaxacct as ja
+    >>> run = ja.BallsInBins([1.0, 0.5], noise_multiplier=4.0, num_batches=10, num_epochs=2)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     estimated = ja.delta(run, target_epsilon=1.0, method="monte carlo")
+    >>> caught[-1].category.__name__, caught[-1].message.failure
+    ('EstimateWarning', 1e-12)
+    """
+
+    def __init__(self, message: str, failure: float) -> None:
+        """`failure`: 1 less the confidence."""
+        super().__init__(message)
+        self.failure = failure
+
+
 class SlowWarning(UserWarning):
     """The answer takes longer than some seconds: the message says why. It is given while there is much to come.
 

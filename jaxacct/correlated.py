@@ -23,7 +23,8 @@ from jaxacct._validate import (
 )
 from jaxacct.bounds.correlated import MOST_COVARIANCES, covariances
 from jaxacct.divergence.sampling import _bins as bins
-from jaxacct.estimation import Estimate, Progress, Sampler, chernoff_upper_confidence
+from jaxacct.divergence.sampling._chernoff import chernoff_upper_confidence
+from jaxacct.estimation import Estimate, Progress, Sampler
 from jaxacct.mechanisms import BallsInBins, Gaussian, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._same_bins import SameBins
 from jaxacct.special import up
@@ -257,11 +258,11 @@ def estimate_delta(
         raise ValueError(f"seed={seed!r} must be a whole number in [0, 2^64)")
     check_count("num_batches", mechanism.num_batches, largest=MOST_COVARIANCES)
     sides = tuple(Direction) if direction is None else (checked_choice("direction", direction, *Direction),)
-    epsilons, covariance = np.asarray(target_epsilon, np.float64), covariances(mechanism)
+    epsilons, of = np.asarray(target_epsilon, np.float64), bins.prepared(covariances(mechanism))
     means, errors, uppers = [], [], []
     for side in sides:
         found = bins.samples(
-            *(covariance, epsilons.reshape(-1), side, int(num_samples), int(seed)),
+            *(of, epsilons.reshape(-1), side, int(num_samples), int(seed)),
             is_plain=sampler is Sampler.NAIVE,
             progress=progress,
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxacct import _trees
 from jaxacct._citations import linked_markdown
-from jaxacct._types import Bound, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
+from jaxacct._types import Bound, EstimateWarning, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
 from jaxacct.accounting._entries import columns
@@ -73,6 +73,7 @@ class _Asked(NamedTuple):
     target_delta: float | None
     target_epsilon: float | None
     precision: float | None
+    method: str | None = None
 
     @property
     def solved(self) -> str:
@@ -81,11 +82,12 @@ class _Asked(NamedTuple):
 
     def deciding(self, mechanism: Mechanism) -> tuple[Entry, ...]:
         """The upper bounds that decide the answer."""
-        return deciding(mechanism, self.target_delta, target_epsilon=self.target_epsilon, precision=self.precision)
+        targets: dict[str, Any] = {"target_delta": self.target_delta, "target_epsilon": self.target_epsilon}
+        return deciding(mechanism, **targets, method=self.method, precision=self.precision)
 
     def answer(self, mechanism: Mechanism) -> tuple[float, tuple[Entry, ...], Interval | None]:
-        """(value, the quick methods' entries if they decide, interval or None)."""
-        if self.precision == math.inf:
+        """(value, the entries of quick methods, or of the one that is named, if they decide, interval or None)."""
+        if self.precision == math.inf or self.method is not None:
             entries = self.deciding(mechanism)
             return max(e.value for e in entries), entries, None
         if self.target_epsilon is None:
@@ -138,6 +140,9 @@ class _Asked(NamedTuple):
         given = "target_delta" if self.target_epsilon is None else "target_epsilon"
         wanted = "float('inf')" if self.precision == math.inf else self.precision
         width = "" if self.precision is None else f", precision={wanted}"
+        width += (
+            "" if self.method is None else f", method={self.method.replace(' ', '-')!r}"
+        )  # no space, at which lines are broken
         added = f" + {more}" if more else ""
         return f"{_IMPORT}{self.solved}({mechanism.source()}, {given}={getattr(self, given)}{width}){added})"
 
@@ -156,6 +161,7 @@ def statement(
     *,
     target_delta: float | None = None,
     target_epsilon: float | None = None,
+    method: str | None = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
     prefix: Mechanism | tuple[float, float] | None = None,
@@ -168,6 +174,7 @@ def statement(
       mechanism: a mechanism with scalar fields, or what has an `as_run`, as `training.Batches`.
       target_delta: to state epsilon; or
       target_epsilon: to state delta.
+      method: as for `jaxacct.epsilon`; then without an interval.
       precision: relative width of the certified interval, 0.1 % of epsilon or 1 % of delta where None; inf leaves the
         interval out: quick methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
@@ -175,9 +182,9 @@ def statement(
       measures: of `jaxacct.measures`, what else it says.
 
     Returns:
-      A dict: epsilon, delta, bound, neighboring_relation, unit_of_privacy, released, interval (or directions: by which
-      theorem each is bounded), membership (largest true positive rate of any test at some false positive rates),
-      measures (those asked for, in words, with their values),
+      A dict: epsilon, delta, bound, failure (of an estimate: 1 less its confidence), neighboring_relation,
+      unit_of_privacy, released, interval (or directions: by which theorem each is bounded), membership (largest true
+      positive rate of any test at some false positive rates), measures (those asked for, in words, with their values),
       mechanism, description, assumptions, not_covered (of training: what is often done beside it), notes, jaxacct (the
       version), recompute, and for random allocation the Poisson answer at the same rate.
     """
@@ -190,12 +197,13 @@ def statement(
     if rates.ndim != 1 or not np.all((rates > 0.0) & (rates < 1.0)):
         raise ValueError(f"false_positive_rates={false_positive_rates!r} must be a list of numbers in (0, 1)")
     mechanism = _trees.map_leaves(python_number, mechanism)
-    given = asked = _Asked(*map(python_number, (target_delta, target_epsilon, precision)))
+    given = asked = _Asked(*map(python_number, (target_delta, target_epsilon, precision)))._replace(method=method)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OrderEdgeWarning)
         warnings.simplefilter("always", PrecisionWarning)
+        warnings.simplefilter("always", EstimateWarning)
         value, entries, interval, asked = asked.answer_within(mechanism, run.overflow)
-        baseline = mechanism.poisson_at_same_rate()
+        baseline = mechanism.poisson_at_same_rate() if method is None else None
         if baseline is not None:
             poisson, poisson_entries, _ = asked.answer(baseline)
     result: dict[str, Any] = {
@@ -203,7 +211,7 @@ def statement(
         "delta": given.target_delta,
         asked.solved: value,
         "solved_for": asked.solved,
-        "bound": Bound.UPPER.value,
+        "bound": (entries[0].bound if entries else Bound.UPPER).value,
         "neighboring_relation": mechanism.relation.value,
         "unit_of_privacy": mechanism.unit_of_privacy,
         "released": mechanism.released,
@@ -214,6 +222,8 @@ def statement(
         "notes": [*run.notes, *(str(w.message) for w in caught)],
     }
     result["notes"] += _large_delta(mechanism, result["delta"])
+    failures = [w.message.failure for w in caught if isinstance(w.message, EstimateWarning)]
+    result |= {"failure": max(failures)} if failures else {}
     if interval is None:
         result["directions"] = [entry_fields(e) for e in entries]
     else:
@@ -255,6 +265,7 @@ def report(
     target_delta: float | None = None,
     *,
     target_epsilon: float | None = None,
+    method: str | None = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
     prefix: Mechanism | tuple[float, float] | None = None,
@@ -268,6 +279,7 @@ def report(
       mechanism: a mechanism with scalar fields, or the `training.Batches` that were drawn for one.
       target_delta: float in (0, 1), to state epsilon; or
       target_epsilon: float >= 0, to state delta.
+      method: as for `jaxacct.epsilon`, to state what that says, without an interval; an estimate is called one.
       precision: relative width of the certified interval; None for 0.1 % of epsilon or 1 % of delta; inf for the quick
         methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
@@ -289,7 +301,7 @@ def report(
     if not isinstance(style, str) or style not in _STYLES:
         raise ValueError(f"style={style!r} must be one of {sorted(_STYLES)}")
     question: dict[str, Any] = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
-    question |= {"neighboring_relation": neighboring_relation, "prefix": prefix}
+    question |= {"method": method, "neighboring_relation": neighboring_relation, "prefix": prefix}
     facts = statement(mechanism, **question, false_positive_rates=false_positive_rates, measures=measures)
     return _STYLES[style](facts)
 
@@ -297,7 +309,10 @@ def report(
 def _headline(facts: dict[str, Any]) -> str:
     solved = facts["solved_for"]
     given = "delta" if solved == "epsilon" else "epsilon"
-    return f"{solved} = {shown(facts[solved])} at {given} = {facts[given]}  (certified {facts['bound']})"
+    status = f"certified {facts['bound']}"
+    if "failure" in facts:
+        status = f"{facts['bound']} with confidence 1 - {facts['failure']:g}, not certified"
+    return f"{solved} = {shown(facts[solved])} at {given} = {facts[given]}  ({status})"
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -127,6 +127,7 @@ def deciding(
     target_delta: Any = None,
     *,
     target_epsilon: Any = None,
+    method: str | None = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
 ) -> tuple[Entry, ...]:
@@ -139,7 +140,7 @@ def deciding(
       mechanism: a mechanism with concrete scalar fields.
       target_delta: float in (0, 1), to ask for epsilon; or
       target_epsilon: float >= 0, to ask for delta.
-      precision: as for `jaxacct.epsilon`.
+      method, precision: as for `jaxacct.epsilon`.
       neighboring_relation: as for `jaxacct.epsilon`.
 
     Returns:
@@ -160,16 +161,17 @@ def deciding(
     query, target = only_target(target_delta, target_epsilon)
     mechanism = in_relation(mechanism, neighboring_relation)
     check_scalars(mechanism, target)
-    question = question_of(mechanism, query, target, precision=precision)
+    question = question_of(mechanism, query, target, method=method, precision=precision)
     found = answer(question)
     entries = []
     for direction in question.directions:
-        method, result = found.asked[int(found.source[direction])]
+        by, result = found.asked[int(found.source[direction])]
         value = float(found.upper[direction])
-        if one_sided(method):
-            entries.append(_entry(mechanism, method, direction, result._replace(value=value), math.nan))
+        if one_sided(by):
+            entries.append(_entry(mechanism, by, direction, result._replace(value=value), math.nan))
         else:
-            entries.append(_line(mechanism, direction, method, Bound.UPPER, value, math.nan))
+            bound = Bound.ESTIMATE if Bound.ESTIMATE in by.ends else Bound.UPPER
+            entries.append(_line(mechanism, direction, by, bound, value, math.nan))
     return tuple(entries)
 
 

@@ -261,7 +261,7 @@ def _ask_host(
     for d in directions if asked else ():
         if Bound.LOWER in method.ends:
             found.raise_lower(lower[d], d, of_reduction=of_reduction)
-        if Bound.UPPER in method.ends:
+        if method.ends != {Bound.LOWER}:
             found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
     found.start.update({d: (found.analysis[d], found.upper[d]) for d in directions})
     if asked and has_many and not many_first and np.any(todo := todo & _is_wide(found, directions)):

@@ -1,4 +1,4 @@
-"""Warnings of an answer that is valid, but wider than it might be or was asked to be."""
+"""Warnings of an answer that is no certified one, or wider than it might be or was asked to be."""
 
 import math
 import warnings
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._method import RenyiMethod
-from jaxacct._types import OrderEdgeWarning, PrecisionWarning
+from jaxacct._types import Bound, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.bounds._distribution import DistributionMethod
 
 
@@ -23,6 +23,12 @@ def warn_of_looseness(found: Any) -> None:
                 "tried: a valid upper bound that may be loose"
             )
             warnings.warn(message, OrderEdgeWarning, stacklevel=5)
+    for method in {asked.method for asked in found.asked if Bound.ESTIMATE in asked.method.ends}:
+        message = (
+            f"{question.query.value} by {method.name!r} is an estimate, no less than the true one with confidence "
+            f"1 - {method.failure:g} over its samples: it is not certified"
+        )
+        warnings.warn(EstimateWarning(message, method.failure), stacklevel=5)
     # loss distributions that were asked to be narrow, and could have been
     refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
     could = any(not method.is_one_sided(question.mechanism) for method in refined)

@@ -50,13 +50,14 @@ _ALIASES = {
 def named(question: Question) -> Named:
     """What the question names: a method by the name of an end, in any case, or by what people call it.
 
-    "rdp" is every Renyi bound where none has that name. Upper bounds only, unless the question wants the lower end.
+    "rdp" is every Renyi bound where none has that name. Upper bounds and estimates only, unless the question wants the
+    lower end.
 
     Raises:
       ValueError: if there is no such method.
     """
     every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
-    bounds = (Bound.UPPER, Bound.LOWER) if question.wants_lower else (Bound.UPPER,)
+    bounds = (Bound.UPPER, Bound.ESTIMATE, *((Bound.LOWER,) if question.wants_lower else ()))
     found = {m.name_of(b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
     if isinstance(question.method, str) and question.method in found:
         return found[question.method]
@@ -69,7 +70,7 @@ def named(question: Question) -> Named:
     if name is None:
         below = {_plain(m.name_of(Bound.LOWER)) for m in every if Bound.LOWER in m.ends}
         lower = "is a lower bound, listed by compare and sweep: it " if wanted in below else ""
-        upper = {name for name, choice in found.items() if choice.bound is Bound.UPPER}
+        upper = {name for name, choice in found.items() if choice.bound is not Bound.LOWER}
         raise ValueError(f"method={question.method!r} {lower}must be one of {sorted(upper)}")
     return found[name]
 
@@ -120,7 +121,7 @@ def plan(question: Question) -> tuple[Step, ...]:
 def _check_directions(question: Question, bound: Bound, bounded: set[Direction]) -> None:
     """A lower bound of one direction is one of the worse of both; an upper bound is none."""
     missing = " and ".join(d.value for d in question.directions if d not in bounded)
-    if missing and (bound is Bound.UPPER or not bounded):
+    if missing and (bound is not Bound.LOWER or not bounded):
         own = "".join(f": ask for direction={d.value!r}, which it bounds" for d in question.directions if d in bounded)
         raise ValueError(f"method={question.method!r} does not bound direction={missing}{own}")
 
@@ -133,6 +134,8 @@ def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
 
 
 def _is_wanted(method: Method, question: Question) -> bool:
+    if Bound.ESTIMATE in method.ends:
+        return False
     if Bound.UPPER not in method.ends and not question.wants_lower:
         return False
     if one_sided(method):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._method import LaneMethod, ProfileMethod, Query, RenyiMethod
-from jaxacct._types import Bound, Direction, PrecisionWarning, TooFineError
+from jaxacct._types import Bound, Direction, EstimateWarning, PrecisionWarning, TooFineError
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._lanes import Answer, ask, ask_at_grid
 from jaxacct.calibration._batch import Batch
@@ -92,7 +92,8 @@ def engine_route(
                 found = answer(point)
             epsilon[i], low = float(found.high), float(found.analysis_low)
             wide[i] = any(issubclass(w.category, PrecisionWarning) for w in caught)
-            if method is None and not epsilon[i] - low <= _CLOSE * low:
+            is_estimate = any(issubclass(w.category, EstimateWarning) for w in caught)
+            if is_estimate or (method is None and not epsilon[i] - low <= _CLOSE * low):
                 widths[i] = _WIDE if precision is None else precision
         return Answered(epsilon, {"wide": wide}, widths)
 

@@ -10,7 +10,7 @@ from jaxacct._patience import told
 
 # These steer how many questions are asked: the value found is always one that was asked about and met its target.
 _USUAL = 10  # questions that a search mostly needs
-_MAX_ASKED = 200  # questions for one value: a search that needs more ends where it is
+MOST_ASKED = 200  # questions for one value: a search that needs more ends where it is
 # Steps towards a bracket, in the logarithm of the value: how much longer than the secant's, at least how much longer,
 # and the longest first step, which is doubled at every question.
 _OVERSHOOT, _LEAST_STEP, _FIRST_CAP = 1.1, 0.02, 1.5
@@ -90,7 +90,7 @@ def search(
     p1 = p2 = p3 = np.full(x.shape, np.nan)
     f1 = f2 = f3 = np.full(x.shape, np.nan)
     cap = np.full(x.shape, _FIRST_CAP)
-    for turn in told(range(_MAX_ASKED), "questions of a search", _USUAL):
+    for turn in told(range(MOST_ASKED), "questions of a search", _USUAL):
         answer = ask(x, active)
         fits = active & (answer.epsilon <= target)
         fails = active & ~fits

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._method import Cost, LaneMethod, Method, Query, one_sided
-from jaxacct._types import Direction, OrderEdgeWarning, PrecisionWarning
+from jaxacct._types import Bound, Direction, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import is_quick_bracket
 from jaxacct.calibration._batch import Batch, flattened, is_given, range_of
 from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route, measure_route
-from jaxacct.calibration._search import Found, search
+from jaxacct.calibration._search import MOST_ASKED, Found, search
 from jaxacct.measures import Measure
 from jaxacct.workers import Workers, gathered
 
@@ -68,6 +68,13 @@ class Solve:
             np.ones(target.shape, bool),
             self.tolerance,
         )
+        sampled = [step.method for step in plan(asked[0]) if Bound.ESTIMATE in step.method.ends]
+        for method in sampled:
+            message = (
+                f"the calibrated value rests on estimates by {method.name!r}, all of which hold with confidence "
+                f"1 - {MOST_ASKED * method.failure:g}: it is not certified"
+            )
+            warnings.warn(EstimateWarning(message, MOST_ASKED * method.failure), stacklevel=3)
         if self.precision is not None and np.any(found.asked["wide"] & found.is_affordable):
             message = f"the calibrated value rests on an interval wider than precision={self.precision:g}: it is valid"
             warnings.warn(message, PrecisionWarning, stacklevel=3)

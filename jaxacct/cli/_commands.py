@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxacct.cli._measures import HELP, MEASURE, measure, target_options
 from jaxacct.cli._numbers import axis, number, rates
-from jaxacct.cli._working import shown_working, text_width
+from jaxacct.cli._working import noted, shown_working, text_width
 
 if TYPE_CHECKING:
     from jaxacct.cli._options import Scheme
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _PRECISION = "relative width of the certified interval (default 0.001, of delta 0.01; inf: quick methods only)"
 _RATES = "false positive rates R,... of membership tests to bound (default 0.001,0.01,0.1), or none"
+_METHOD = "ask this method only, by its name in compare; 'monte carlo' gives an estimate, which is labelled as one"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +100,10 @@ def _json_option(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     parser.add_argument("--json", action="store_true", help="machine-readable output")
 
 
+def _method_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--method", metavar="M", help=_METHOD)
+
+
 def _rates_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rates", type=rates, metavar="R", help=_RATES)
 
@@ -116,6 +121,7 @@ def _also_shown(args: argparse.Namespace) -> dict[str, Any]:
 
 def _statement_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     _json_option(parser, scheme)
+    _method_option(parser)
     _rates_option(parser)
     _measures_option(parser)
     _spent_options(parser)
@@ -126,7 +132,8 @@ def _statement(args: argparse.Namespace, scheme: "Scheme") -> str:
 
     mechanism = scheme.mechanism(vars(args))
     with shown_working():
-        facts = statement(mechanism, **_question(args), **_also_shown(args), prefix=_spent(args))
+        asked = {**_question(args), "method": args.method}
+        facts = statement(mechanism, **asked, **_also_shown(args), prefix=_spent(args))
     return statement_json(facts) if args.json else statement_text(facts, text_width())
 
 
@@ -180,6 +187,7 @@ def _plan(mechanism: "Mechanism", args: argparse.Namespace) -> str:
 def _report_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     del scheme
     parser.add_argument("--style", choices=("text", "markdown", "json"), default="text", help="default text")
+    _method_option(parser)
     _rates_option(parser)
     _measures_option(parser)
     _spent_options(parser)
@@ -190,7 +198,8 @@ def _report(args: argparse.Namespace, scheme: "Scheme") -> str:
 
     mechanism = scheme.mechanism(vars(args))
     with shown_working():
-        return report(mechanism, **_question(args), style=args.style, **_also_shown(args), prefix=_spent(args))
+        asked = {**_question(args), "method": args.method, "style": args.style}
+        return report(mechanism, **asked, **_also_shown(args), prefix=_spent(args))
 
 
 def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
@@ -199,10 +208,12 @@ def _calibrate_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> Non
     names = [option.flag.removeprefix("--") for option in scheme.options if option.spec.is_solvable]
     default = scheme.calibrated.replace("_", "-")
     parser.add_argument("--field", choices=names, default=default, help=f"what to calibrate (default {default})")
+    _method_option(parser)
     _spent_options(parser)
 
 
 def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
+    from jaxacct._types import EstimateWarning
     from jaxacct.accounting import epsilon
     from jaxacct.calibration import calibrate
     from jaxacct.measures._told import measure_fields, measure_text
@@ -223,8 +234,9 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
             flag = "--" + rival.replace("_", "-")
             raise ValueError(f"{flag} cannot be given where --{args.field} is calibrated: choose another --field")
     mechanism, prefix = scheme.described({**values, field: UNKNOWN}), _spent(args)
-    with shown_working():
+    with shown_working(), noted(EstimateWarning) as estimates:
         options = {"precision": args.precision, "prefix": prefix, "measure": args.measure, "target": args.target}
+        options |= {"method": args.method}
         found = calibrate(mechanism, scheme.field(field), args.epsilon, args.delta, **options)
         met = after(prefix, scheme.described({**values, field: found}))
         if args.measure is not None:
@@ -233,12 +245,17 @@ def _calibrate(args: argparse.Namespace, scheme: "Scheme") -> str:
                 asked = {"field": field, field: found, "target": args.target}
                 return statement_json({**asked, **facts, "mechanism": met.parameters()})
             budget = f"{measure_text(facts | {'value': args.target})}; certified: {measure_text(facts)}"
-            return "\n".join([f"{field} = {found!r}", "", *folded([("scheme", met.describe()), ("budget", budget)])])
-        spent = epsilon(met, args.delta, precision=args.precision)
+            rows = [("scheme", met.describe()), ("budget", budget)]
+            return "\n".join([f"{field} = {found!r}", "", *folded(rows, text_width())])
+        spent = epsilon(met, args.delta, method=args.method, precision=args.precision)
+    failure = [estimate.failure for estimate in estimates]
+    kind = "estimated" if failure else "certified"
     if args.json:
         asked = {"field": field, field: found, "epsilon": args.epsilon, "delta": args.delta}
-        return statement_json({**asked, "certified_epsilon": spent, "mechanism": met.parameters()})
-    budget = f"epsilon {args.epsilon} at delta {args.delta}; certified: epsilon <= {shown(spent, 6)}"
+        asked |= {"failure": max(failure)} if failure else {}
+        return statement_json({**asked, f"{kind}_epsilon": spent, "mechanism": met.parameters()})
+    status = f"{kind} with confidence 1 - {max(failure):g}, not certified" if failure else kind
+    budget = f"epsilon {args.epsilon} at delta {args.delta}; {status}: epsilon <= {shown(spent, 6)}"
     rows = [("scheme", met.describe()), ("budget", budget)]
     return "\n".join([f"{field} = {found!r}", "", *folded(rows, text_width())])
 

@@ -8,8 +8,10 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 INTERRUPTED = 130  # exit status
 _QUIET = 2.0  # seconds without a word
@@ -45,6 +47,24 @@ def shown_working() -> Iterator[None]:
         clock.join()
         if time.monotonic() - begun > _QUIET:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def noted(category: type[Warning]) -> Iterator[list[Any]]:
+    """The warnings of a category that arise inside, noted in place of being shown; all others are shown at once."""
+    found: list[Any] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", category)
+        show = warnings.showwarning
+
+        def note(message: Any, kind: type[Warning], *where: Any, **options: Any) -> None:
+            if issubclass(kind, category):
+                found.append(message)
+            else:
+                show(message, kind, *where, **options)
+
+        warnings.showwarning = note
+        yield found
 
 
 def end_at_once(status: int) -> None:

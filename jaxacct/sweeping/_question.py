@@ -80,7 +80,7 @@ class Question:
             return ask(mechanism, target, direction=self.direction, precision=self.precision)
         question = self._asked(mechanism, target)
         found = answer(question)
-        return found.high if named(question).bound is Bound.UPPER else found.low
+        return found.low if named(question).bound is Bound.LOWER else found.high
 
     def _asked(self, mechanism: Mechanism, target: Any) -> Asked:
         """The question about some points; lower bounds may be named too."""

@@ -173,7 +173,7 @@ class _SoFar:
     def __init__(self, run: Run):
         self._run = run
         size = run.grid.size
-        self.values = np.full(size, run.chunk.ask.worst if run.bound is Bound.UPPER else 0.0)
+        self.values = np.full(size, 0.0 if run.bound is Bound.LOWER else run.chunk.ask.worst)
         self.answered = np.zeros(size, bool)
         self.num_done = 0
         self._saved = 0  # rows in the file, from the first on

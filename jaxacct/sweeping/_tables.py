@@ -93,7 +93,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     inside = points if layout is Layout.ZIPPED else list(map(np.array, axes, kinds))
     grid = Grid(dict(zip(names, inside, strict=True)), layout, renamed)
     numbers = _numbers(grid, points)
-    whole = np.full(grid.size, _worst(quantity) if bound is Bound.UPPER else 0.0)
+    whole = np.full(grid.size, 0.0 if bound is Bound.LOWER else _worst(quantity))
     whole[numbers] = values
     answered = np.zeros(grid.size, bool)
     answered[numbers] = True

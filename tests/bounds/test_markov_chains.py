@@ -4,11 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from support.bins import SMALL, TABLE, gram, normalised, quadrature, samples
+from support.bins import SMALL, TABLE, gram, inverse_root, normalised, quadrature, samples
 
 import jaxacct as ja
+from jaxacct.bounds.correlated import covariances
 from jaxacct.bounds.correlated._fits import _arcs, _circles, _fitted, chains
 from jaxacct.bounds.correlated._overlaps import overlaps
+from jaxacct.divergence.correlated._chain import Chain
+from jaxacct.divergence.correlated._sum import law
+from jaxacct.divergence.sampling import _bins as bins
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 NAME = "markov chain"
@@ -78,6 +82,42 @@ def test_the_table(name):
     found = ja.delta(run, epsilon, direction="remove", method=NAME)
     assert found == pytest.approx(FOUND[name], rel=0.02)
     assert found < groups
+
+
+def test_the_second_row_of_the_table():
+    """T2, the example of jax_privacy at noise 3.745: the arc of 7 bins, known apart by quadrature of its own."""
+    for direction, known in ((REMOVE, 0.00951), (ADD, 0.00774)):
+        c = math.exp(1.0 if direction is REMOVE else -1.0)
+        found = law(Chain(10 / 3.745**2, 0.4941, 7, False), direction, c, 15.0, 400).value(c)
+        found *= 1.0 if direction is REMOVE else math.e
+        assert known * (1 - 1e-3) < found < known * 1.01
+    run = ja.BallsInBins(normalised((1.0, 0.5, 0.25, 0.125)), 3.745, 10, 10)
+    for direction, mean, error in ((REMOVE, 0.004406, 1.7e-5), (ADD, 0.003376, 6e-6)):
+        found = ja.delta(run, 1.0, direction=direction, method=NAME)
+        assert mean - DEVIATIONS * error < found < 1.5 * mean
+
+
+@pytest.mark.slow
+def test_a_thousand_bins_beside_a_million_weighted_samples():
+    """T5: weights bounded, so that small deltas are seen too."""
+    run, epsilon, _, _ = TABLE["T5"]
+    of = bins.prepared(covariances(run))
+    for direction in ja.Direction:
+        found = bins.samples(of, np.array([epsilon]), direction, 10**6, 1, is_plain=False)
+        mean, error = float(found.mean[0] * found.scale[0]), float(found.error[0] * found.scale[0])
+        assert mean - DEVIATIONS * error <= ja.delta(run, epsilon, direction=direction, method=NAME)
+
+
+@pytest.mark.parametrize("name", ["blt", "dense"])
+def test_dense_strategies_gain(name):
+    """By white and shared parts: well below groups, and not below samples."""
+    if name == "blt":
+        run = ja.BallsInBins(normalised(np.concatenate([[1.0], 0.3 * 0.9 ** np.arange(99)])), 2.3, 25, 4)
+    else:
+        run = ja.BallsInBins(inverse_root(60), 4.0, 15, 4)
+    (mean, error), *_ = samples(gram(run) / run.noise_multiplier**2, (1.5,), REMOVE, 200_000)
+    found = ja.delta(run, 1.5, direction=REMOVE, method=NAME)
+    assert mean - DEVIATIONS * error <= found < 0.9 * ja.delta(run, 1.5, direction=REMOVE, method="groups")
 
 
 @pytest.mark.more

@@ -9,9 +9,10 @@ from jaxacct.bounds.correlated._groups import GROUPS, distribution
 from jaxacct.bounds.correlated._markov import MARKOV
 from jaxacct.bounds.correlated._overlaps import MOST_COVARIANCES as MOST_COVARIANCES
 from jaxacct.bounds.correlated._overlaps import covariances as covariances
+from jaxacct.bounds.correlated._sampled import SAMPLED
 from jaxacct.mechanisms import BallsInBins
 
 
 def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """A dict, the table of methods, from the function that tells the loss distributions of what stands for a run."""
-    return {(BallsInBins,): (GROUPS, MARKOV, loss_distribution(distribution(distribution_of), helps=never))}
+    return {(BallsInBins,): (GROUPS, MARKOV, loss_distribution(distribution(distribution_of), helps=never), SAMPLED)}

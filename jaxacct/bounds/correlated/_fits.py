@@ -1,7 +1,7 @@
 """Which Gaussian Markov chains, with white and shared parts, have no smaller inner products than the bins of a run.
 
-Bins are left out first: those of a circle stay at even distances, or, once the turn of the bins is revealed, those of an
-arc whose ends are far apart around the circle. Of each such layout the parts are tried on a grid, and ranked by the
+Bins are left out first: those of a circle stay at even distances, or, once the turn of the bins is revealed, those of
+an arc whose ends are far apart around the circle. Of each such layout the parts are tried on a grid, and ranked by the
 second moment of the likelihood ratio. What is tried, and how it is ranked, costs tightness only: every chain that is
 returned was seen to be no less.
 """

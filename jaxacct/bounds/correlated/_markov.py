@@ -28,6 +28,7 @@ _NUM_HALVINGS = 40  # of a bracket of an epsilon
 _NEAR = 0.9  # of an epsilon found on the rough grid, below which the fine one does not look
 # deviations of what all bins share, for which sums are known that are larger than the e^eps asked for
 _REMOVED, _ADDED = 2.5, 3.5
+_FINER_TO = 1.0  # epsilons for which sums are near 1, where twice the nodes are worth it
 _LOG_MOST_MORE = 1.5  # of how many times more nodes that takes
 
 
@@ -63,7 +64,8 @@ def _law(chain: Chain, epsilon: float, asked: _Asked) -> Law:
 
 @functools.lru_cache(maxsize=64)
 def _kept(chain: Chain, log_most: float, more: float, asked: _Asked) -> Law:
-    num_sums = math.ceil(asked.num_sums * math.exp(min(more, _LOG_MOST_MORE)))
+    finer = 2.0 if abs(log_most) <= _FINER_TO else 1.0
+    num_sums = math.ceil(asked.num_sums * finer * math.exp(min(more, _LOG_MOST_MORE)))
     return law(chain, asked.direction, math.exp(log_most + more) * (1.0 + 2.0**-50), asked.fineness, num_sums)
 
 
@@ -139,5 +141,5 @@ MARKOV = BracketMethod(
     applies=lambda run: is_known(run) and _may_help(run),
     bracket=_bracket,
     reduction=always,
-    regime=f"bins that overlap, epsilon up to {_MOST_EPSILON:g}, up to {MOST_BINS} bins of an arc or {MOST_AROUND} around",
+    regime=f"bins that overlap, epsilon up to {_MOST_EPSILON:g}; to {MOST_BINS} bins of an arc or {MOST_AROUND} around",
 )

@@ -1,9 +1,10 @@
 """Factors of bins that are independent of all else, and one that all share: white and shared parts of a covariance.
 
-* White: a bin's term is multiplied by F = e^(W - e/2), W ~ N(0, e). The value of what is to come is convex in the sum S,
-  so that F may be spread between points with its mean kept: 0, where S stays, and others to the top. Above it F is
+* White: a bin's term is multiplied by F = e^(W - e/2), W ~ N(0, e). The value of what is to come is convex in the sum
+  S, so that F may be spread between points with its mean kept: 0, where S stays, and others to the top. Above it F is
   lowered to it, which loses at most the mean of (F - top)_+, charged in the direction REMOVE; ADD may lose it.
-* Shared: all of R is multiplied by e^(Z - a/2), Z ~ N(0, a). Of a value s of R what is left is an option in closed form.
+* Shared: all of R is multiplied by e^(Z - a/2), Z ~ N(0, a). Of a value s of R what is left is an option, in closed
+  form.
 """
 
 import functools
@@ -17,7 +18,7 @@ from jaxacct._types import Direction
 from jaxacct.special import expm1, gauss_legendre, log_normal_tail
 
 _NUM_NODES = 20  # of Gauss's rule in a cell, which is at most 2/3 of a deviation wide, as of `_chain`
-# Of each weight, relative: as in `_chain`. The weight of 0 is a difference of two tails, whose larger one it is taken of.
+# Of each weight, relative: as in `_chain`. That of 0 is a difference of two tails, and of the larger one so much.
 _WEIGHTS_ERROR = 2.0**-35
 _LOW, _HIGH = -3.3, 9.0  # deviations: where the cells begin; beyond the mean under the law weighted by F where they end
 _MIDDLE = 3.5  # deviations: up to so far beyond that mean cells have the width that was asked for, then the largest

@@ -53,8 +53,22 @@ def tilt(covariance: NDArray[Any], epsilons: NDArray[Any], direction: Direction,
     return Tilt(amount, amount * (0.5 * middle - epsilons) + 0.5 * amount**2 * spread)
 
 
+class Prepared(NamedTuple):
+    """Covariances [t, t], raised by a shared part for rounding, and a root of theirs: rows of t normals times it."""
+
+    covariance: NDArray[Any]
+    root: NDArray[Any]
+
+
+def prepared(covariance: NDArray[Any]) -> Prepared:
+    """A NamedTuple, of K [t, t]; to be made once for all that is drawn."""
+    raised = covariance + _SHARED * covariance.max()
+    values, vectors = np.linalg.eigh(raised)
+    return Prepared(raised, (vectors * np.sqrt(np.maximum(values, 0.0))).T)
+
+
 def samples(
-    covariance: NDArray[Any],
+    of: Prepared,
     epsilons: NDArray[Any],
     direction: Direction,
     num_samples: int,
@@ -63,11 +77,9 @@ def samples(
     is_plain: bool,
     progress: Progress | None = None,
 ) -> Values:
-    """A NamedTuple of what is drawn for `epsilons` [G]; K [t, t] is raised by a shared part, for rounding."""
-    raised = covariance + _SHARED * covariance.max()
+    """A NamedTuple of what is drawn for `epsilons` [G], for the least of them."""
+    raised, root = of
     how = tilt(raised, epsilons, direction, is_plain=is_plain)
-    values, vectors = np.linalg.eigh(raised)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
     own, bins = np.diag(raised), len(raised)
     rng = np.random.default_rng([seed, list(Direction).index(direction)])
     block = max(_BLOCK // bins, 1)
@@ -86,6 +98,8 @@ def samples(
         else:
             weight = how.amount * drawn.mean(axis=1) + 0.5 * how.amount**2 * float(raised.mean())
             loss = -loss
+        near = loss > epsilons.min()
+        loss, weight = loss[near], weight[near]
         for g, (epsilon, largest) in enumerate(zip(epsilons, how.largest, strict=True)):
             above = loss > epsilon
             found = -np.expm1(epsilon - loss[above]) * np.exp(weight[above] - largest)
