@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 INTERRUPTED = 130  # exit status
 _QUIET = 2.0  # seconds without a word
@@ -50,18 +50,25 @@ def shown_working() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def noted(category: type[Warning]) -> Iterator[list[Any]]:
-    """The warnings of a category that arise inside, noted in place of being shown; all others are shown at once."""
+def noted(kind: type[Warning]) -> Iterator[list[Any]]:
+    """The warnings of a kind that arise inside, noted in place of being shown; all others are shown at once."""
     found: list[Any] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("always", category)
+        warnings.simplefilter("always", kind)
         show = warnings.showwarning
 
-        def note(message: Any, kind: type[Warning], *where: Any, **options: Any) -> None:
-            if issubclass(kind, category):
+        def note(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, kind):
                 found.append(message)
             else:
-                show(message, kind, *where, **options)
+                show(message, category, filename, lineno, file, line)
 
         warnings.showwarning = note
         yield found
