@@ -37,6 +37,7 @@ PAPERS = {
     "Kairouz, Oh & Viswanath 2015": _ARXIV + "1311.0776",
     "Koskela et al. 2020": _ARXIV + "1906.03049",
     "Lecuyer 2021": _ARXIV + "2103.01379",
+    "Lyu, Su & Li 2017": _ARXIV + "1603.01699",
     "Liew, Hasegawa & Takahashi 2022": _ARXIV + "2206.03151",
     "Liu & Talwar 2019": _ARXIV + "1811.07971",
     "McKenna & Sheldon 2020": _ARXIV + "2010.12603",

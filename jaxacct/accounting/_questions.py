@@ -165,6 +165,8 @@ def _upper_end(mechanism: Mechanism, query: Query, target: Any, choices: dict[st
             question = dataclasses.replace(question, width=min(question.width, width))
         return answer(question)
 
+    if not is_traced(mechanism, target):
+        return as_python(answer(question_of(mechanism, query, target, **choices)).high)
     return as_python(differentiable(find, query, mechanism, target))
 
 

@@ -41,13 +41,11 @@ def differentiable(find: Find, query: Query, mechanism: Mechanism, target: Any) 
     there are very many, slopes are those of the program that answers there.
 
     Args:
-      find: ``(mechanism, target, width)``, traced or not; brackets are to be at least as narrow as `width`.
-      query, mechanism, target: what is asked.
+      find: ``(mechanism, target, width)``, for numbers traced or not; brackets are to be at least as narrow as `width`.
+      query, mechanism, target: what is asked; some of its numbers are traced.
     """
     leaves, structure = jax.tree.flatten((mechanism, target))
     traced_at = [i for i, leaf in enumerate(leaves) if is_traced(leaf)]
-    if not traced_at:
-        return find(mechanism, target, math.inf).high
 
     def around(numbers: Numbers) -> tuple[Any, Any]:
         whole = dict(enumerate(leaves)) | dict(zip(traced_at, numbers, strict=True))

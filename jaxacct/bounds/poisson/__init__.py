@@ -45,7 +45,7 @@ _RENYI = RenyiMethod(
     lanes=CLOSED_FORM,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
-_WITH_LAWS, _LAWS = (DiscreteGaussian, DiscreteLaplace, EpsilonDelta), (laws(spares=()),)
+_WITH_LAWS, _LAWS = (DiscreteGaussian, DiscreteLaplace, EpsilonDelta), laws(spares=())
 
 
 def _may_be_several(mechanism: PoissonSampled) -> bool:
@@ -59,7 +59,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         (PoissonSampled, base): (
             PARTICIPATION_ON_HOST,
             _DISTRIBUTION,
-            *([laws(spares=())] if base in _WITH_LAWS else []),
+            *([_LAWS] if base in _WITH_LAWS else []),
         )
         for base in BASES
         if base not in (Gaussian, DiscretePair, Laplace)
