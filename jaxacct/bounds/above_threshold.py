@@ -11,7 +11,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jaxacct._jax import jax
 from jaxacct._method import (
     BOTH,
     CLOSED_FORM,
@@ -52,30 +51,30 @@ def is_composed_of_some(mechanism: Any) -> bool:
     return any(part.signature() in METHODS for part, _ in mechanism.parts())
 
 
-def _pure(release: AboveThreshold) -> jax.Array:
+def _pure(release: AboveThreshold) -> Any:
     """The pure epsilon [L], rounded up."""
     return up(release.pure_epsilon, 4)
 
 
-def _known(release: AboveThreshold) -> tuple[jax.Array, jax.Array]:
+def _known(release: AboveThreshold) -> tuple[Any, Any]:
     """The pure epsilon [L], 1 where it is no double; and whether it is."""
     pure = _pure(release)
     return xp.where(xp.isfinite(pure), pure, 1.0), xp.isfinite(pure)
 
 
-def _log_delta(release: AboveThreshold, epsilon: jax.Array) -> jax.Array:
+def _log_delta(release: AboveThreshold, epsilon: Any) -> Any:
     """log delta [L], rounded up, of what is purely epsilon-DP."""
     pure, is_known = _known(release)
     return xp.where(is_known, response_log_delta(pure, xp.ones_like(pure), epsilon), 0.0)
 
 
-def _epsilon(release: AboveThreshold, log_delta: jax.Array) -> jax.Array:
+def _epsilon(release: AboveThreshold, log_delta: Any) -> Any:
     """epsilon [L], rounded up: the inverse."""
     pure, is_known = _known(release)
     return xp.where(is_known, response_epsilon(pure, xp.ones_like(pure), log_delta), xp.inf)
 
 
-def _rdp(release: AboveThreshold, *, orders: Sequence[float]) -> jax.Array:
+def _rdp(release: AboveThreshold, *, orders: Sequence[float]) -> Any:
     """Renyi divergences [A, L], rounded up: those of the threshold's noise and of `cutoff` answers (AT-3), or pure."""
     pure, is_known = _known(release)
     by_pure = response_rdp(pure, xp.ones_like(pure), orders=orders)
@@ -86,7 +85,7 @@ def _rdp(release: AboveThreshold, *, orders: Sequence[float]) -> jax.Array:
     return xp.where(is_known, xp.minimum(found, by_pure), xp.inf)
 
 
-def _gaussian_rdp(release: GaussianAboveThreshold, *, orders: Sequence[float]) -> jax.Array:
+def _gaussian_rdp(release: GaussianAboveThreshold, *, orders: Sequence[float]) -> Any:
     """Renyi divergences [A, L], rounded up: those of the threshold's noise and of `cutoff` answers (AT-4)."""
     a = xp.asarray(orders, xp.float64)[:, None]
     noise = up(0.5 * a * (release.sensitivity / release.threshold_std) ** 2, 16)

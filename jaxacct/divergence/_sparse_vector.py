@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxacct._jax import jax
 from jaxacct.special import log1mexp, log1p, logexpm1, softplus
 from jaxacct.special._namespace import xp
 
@@ -19,7 +18,7 @@ _SLACK = 2.0**-46  # times a and what the logarithms are at most: their rounding
 _LEAST_LOSS = 2.0**-1000  # a smaller loss of one answer counts as this
 
 
-def laplace_answer_rdp(orders: Any, loss: jax.Array) -> jax.Array:
+def laplace_answer_rdp(orders: Any, loss: Any) -> Any:
     """Renyi divergences [A, L], rounded up, of one answer "above" with Laplace noise, `loss` [L] = s D / b at most.
 
     With y = 1 - u the probability of "below" and r = e^-loss, that of the worst query is in
@@ -51,13 +50,13 @@ def laplace_answer_rdp(orders: Any, loss: jax.Array) -> jax.Array:
     return xp.clip(found, 0.0, loss)
 
 
-def _logs(a: jax.Array, x: jax.Array, r: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _logs(a: Any, x: Any, r: Any, y: Any) -> tuple[Any, Any]:
     """log A and log B of the query that is "below" with probability y in [r/2, 1/2]."""
     log_above = a * log1p(-y) + (a - 1.0) * (xp.log(4.0 * y) + x)
     return log_above, a * xp.log(y) - (a - 1.0) * log1p(-r / (4.0 * y))
 
 
-def any_answer_rdp(orders: Any, each: jax.Array, num_queries: jax.Array) -> jax.Array:
+def any_answer_rdp(orders: Any, each: Any, num_queries: Any) -> Any:
     """Renyi divergences [A, L], rounded up, of one answer "above" among at most `num_queries` [L], for any noise.
 
         R_a = log(1 + n (e^((a-1) r) - 1)) / (a - 1),
