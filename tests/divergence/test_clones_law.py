@@ -160,17 +160,16 @@ def check_law(law, local, prob, reports, share, width):
     with np.errstate(all="ignore"):
         exact = clones_delta(losses, *lanes, window=4096).log_delta
     low, high = np.exp(exact.lower), np.exp(exact.upper)
-    y = np.exp(found.log_ratio + found.blur), np.exp(found.log_ratio - found.blur)
+    v, blur, mass = found.log_ratio, found.blur, found.mass
     for e, least, most in zip(losses, low, high, strict=True):
-        x = math.exp(e)
-        above = math.fsum(found.mass * np.maximum(y[0] - x, 0.0)) + float(found.beyond)
-        below = math.fsum(found.mass * np.maximum(1.0 / x - y[1], 0.0)) + float(found.at_zero) / x
-        assert above >= least * (1.0 - 1e-11)
-        assert below >= least / x * (1.0 - 1e-11)
+        x = math.exp(e)  # y - x and 1/x - y without cancellation
+        above = math.fsum(mass * x * np.expm1(np.maximum(v + blur - e, 0.0))) + float(found.beyond)
+        below = math.fsum(mass / x * -np.expm1(np.minimum(v - blur + e, 0.0))) + float(found.at_zero) / x
+        assert above >= least * (1.0 - 1e-13)
+        assert below >= least / x * (1.0 - 1e-13)
         # the other side of the mean, by E Y = 1
-        assert (
-            math.fsum(found.mass * np.maximum(y[0] - 1.0 / x, 0.0)) + float(found.beyond) >= 1.0 - 1.0 / x + least / x
-        )
+        over = math.fsum(mass / x * np.expm1(np.maximum(v + blur + e, 0.0))) + float(found.beyond)
+        assert over >= -math.expm1(-e) + least / x - 1e-15
         if most > 1e3 * math.exp(share):
             assert above <= most * (1.0 + width)
 
