@@ -1681,8 +1681,8 @@ _CORRELATED = (
         "self.charge += 0.0",
         f"{SUMS} -k narrow",
     ),
-    Mutant("divergence/correlated/_sum.py", "c = c * (1.0 - _SUMS)", "c = c * 1.0", f"{SUMS} -k roundings"),
-    Mutant("divergence/correlated/_sum.py", "c * (1.0 + _SUMS) - sums", "c - sums", f"{SUMS} -k roundings"),
+    Mutant("divergence/correlated/_sum.py", "1.0 - _SUMS if", "1.0 if", f"{SUMS} -k roundings"),
+    Mutant("divergence/correlated/_sum.py", "else 1.0 + _SUMS", "else 1.0", f"{SUMS} -k roundings"),
     Mutant("divergence/correlated/_factor.py", "+ _OPTION_ERROR * first", "- 0.0", f"{SUMS} -k options"),
     Mutant(
         "divergence/correlated/_factor.py",
