@@ -176,7 +176,9 @@ def test_jax_is_imported_when_it_is_needed():
     assert imports_jax("import jax.numpy as jnp")
     assert imports_jax("from jax import lax")
     assert not imports_jax("from jaxacct._jax import jax\ndef f():\n    import jax.extend")
-    assert {name for name, source in _FILES.items() if imports_jax(source) and not name.startswith(_OF_TRAINING)} == set()
+    assert {
+        name for name, source in _FILES.items() if imports_jax(source) and not name.startswith(_OF_TRAINING)
+    } == set()
 
 
 def test_files_hold_one_idea():

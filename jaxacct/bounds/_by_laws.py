@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct._method import BOTH, Cost, Lanes, ProfileMethod, always
+from jaxacct._method import BOTH, Cost, Engine, Lanes, ProfileMethod, always
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds._split import splits_unevenly
 from jaxacct.composition import allocation_groups
@@ -303,6 +303,7 @@ def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always) -> Pr
     """
     return ProfileMethod(
         name="laws",
+        engine=Engine.LAWS,
         theorem="Zhu, Dong & Wang 2022, Theorem 11, of dominating pairs with finitely many losses",
         directions=BOTH,
         applies=applies,

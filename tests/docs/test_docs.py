@@ -62,6 +62,7 @@ _LAYERS = (
     ("answering._found",),
     ("answering._inverted",),
     ("answering._loop",),
+    ("answering._runs",),
     ("answering",),
     ("accounting", "calibration", "correlated", "estimation", "papers", "utility"),
     ("interop", "membership"),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.correlated._groups import likely
 from jaxacct.bounds.correlated._overlaps import Overlaps, is_known, overlaps
@@ -163,6 +163,7 @@ def _may_help(run: BallsInBins) -> bool:
 
 
 MARKOV = BracketMethod(
+    engine=Engine.FORMULA,
     name="markov chain",
     theorem=THEOREM,
     directions=BOTH,
