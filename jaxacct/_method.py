@@ -65,6 +65,18 @@ class Cost(enum.IntEnum):
     SECONDS = 3  # beyond
 
 
+class Engine(enum.Enum):
+    """What does the work of a method; the value is what `jaxacct.accounting.plan` calls it."""
+
+    FORMULA = "a closed form, or a sum or integral"
+    CONTOUR = "complex moments on a contour"
+    LAWS = "laws inside jit"
+    DISTRIBUTIONS = "loss distributions"
+    RENYI = "Renyi divergences"
+    TEST = "the errors of a test"
+    OTHERS = "the answers about a simpler scheme, or about parts"
+
+
 def always(mechanism: Mechanism) -> bool:
     """Every mechanism of the signature."""
     del mechanism
@@ -138,6 +150,7 @@ class Method:
         epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
       is_listed: whether `compare` shows it.
       failure: the probability, over its samples, that one answer of an ESTIMATE is less than the truth.
+      engine: what does its work, as a plan says it.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
 
@@ -154,6 +167,7 @@ class Method:
     misses_deltas: Callable[[Any], bool] = never
     is_listed: bool = True
     failure: float = 0.0
+    engine: Engine = Engine.OTHERS
     regime: str = ""
 
     def source(self, mechanism: Mechanism) -> str:
@@ -205,6 +219,7 @@ class RenyiMethod(LaneMethod):
         orders 1 and inf as well. Others say nothing of order inf.
     """
 
+    engine: Engine = Engine.RENYI
     rdp: Callable[..., jax.Array]
     grids: tuple[tuple[float, ...], ...]
     up_to_order: float = math.inf
@@ -227,6 +242,7 @@ class ProfileMethod(LaneMethod):
       of_reduction: for a lower bound, whether it bounds only the pair that dominates the mechanism.
     """
 
+    engine: Engine = Engine.FORMULA
     log_delta: Callable[..., jax.Array]
     epsilon: Callable[..., jax.Array]
     floor: Callable[[Any, NDArray[Any]], NDArray[Any]] | None = None
@@ -330,14 +346,15 @@ class LaneBracketMethod(TwoEndedMethod, LaneMethod):
     Attributes:
       bracket: ``(mechanism of lanes, query, target [L], size=) -> Ends`` of [2, L]: remove, then add.
       traced_size: static size of the kernel inside a user's traced program.
-      on_host: the same bracket of one concrete point on the host, which is asked where the numbers are concrete.
+      concrete: the same bracket of one concrete point, which is asked where the numbers are concrete.
       quick_sizes: sizes of the kernel, from cheap to sharp, that quick questions about many points try; () for none.
       covers: ``(mechanism) -> `` for which points of a batch the kernel has more than a trivial answer, bool.
     """
 
+    engine: Engine = Engine.CONTOUR
     bracket: Callable[..., Ends[jax.Array]]
     traced_size: Any
-    on_host: BracketMethod
+    concrete: BracketMethod
     quick_sizes: tuple[Any, ...] = ()
     covers: Callable[[Any], Any] = always
 

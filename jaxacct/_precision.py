@@ -23,7 +23,7 @@ import enum
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,38 @@ def _key_of(static: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(static.items()))
 
 
+class Way(NamedTuple):
+    """How a call about concrete lanes is answered.
+
+    Attributes:
+      is_compiled: by a compiled program; else by NumPy.
+      at_once: lanes of one call of it, as it is compiled; more are answered in turn.
+      has_numpy: whether NumPy could answer too.
+    """
+
+    is_compiled: bool
+    at_once: int
+    has_numpy: bool
+
+
+def way_of(
+    num_lanes: int,
+    static: dict[str, Any],
+    on_host: bool | int | Callable[..., bool],
+    one_by_one: float,
+    lane_bytes: int | Callable[..., int],
+) -> Way:
+    """How a kernel with these properties (see `Kernel`) answers so many lanes; computes nothing."""
+    most = int(on_host(**static) if callable(on_host) else on_host)
+    has_numpy, size = most > 0 and _mesh.get() is None, lane_bytes(**static) if callable(lane_bytes) else lane_bytes
+    if has_numpy and 1 <= num_lanes <= most and not _large.get():
+        return Way(False, max(1, _HOST_BYTES // size), True)
+    if has_numpy and 1 < num_lanes <= one_by_one and (one_by_one == math.inf or not _large.get()):
+        return Way(False, 1, True)
+    at_once = 1 << max(0, int(_CHUNK_BYTES // size).bit_length() - 1)
+    return Way(True, _across(min(_bucket(num_lanes), _num_devices() * at_once)), has_numpy)
+
+
 class Kernel:
     """A float64 lane function behind the boundary; see the module's docstring.
 
@@ -172,32 +204,24 @@ class Kernel:
         num_lanes = math.prod(shape)
         # broadcast_to and moveaxis cost as much as a small kernel: spared where the shapes agree, as for one question
         flat = [(a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in arrays]
-        most_on_host = int(self._on_host(**static) if callable(self._on_host) else self._on_host)
-        on_host = most_on_host > 0 and _mesh.get() is None
-        if on_host and 1 <= num_lanes <= most_on_host and not _large.get():
-            size = max(1, _HOST_BYTES // self._bytes_of_lane(static))
-            parts = [self._by_numpy([a[i : i + size] for a in flat], static) for i in range(0, num_lanes, size)]
-        elif on_host and self._are_few(num_lanes):
-            parts = self._one_after_another(flat, static)
-        else:
+        way = way_of(num_lanes, static, self._on_host, self._one_by_one, self._lane_bytes)
+        if way.is_compiled:
             with _own_settings():
-                device = _device(has_host=on_host)
+                device = _device(has_host=way.has_numpy)
                 if device is False:  # no backend to be trusted
                     parts = self._one_after_another([a if num_lanes else np.ones(1) for a in flat], static)
                 else:
-                    parts = self._by_program(flat, num_lanes, device, static)
+                    parts = self._by_program(flat, num_lanes, device, way.at_once, static)
+        elif way.at_once == 1:
+            parts = self._one_after_another(flat, static)
+        else:
+            starts = range(0, num_lanes, way.at_once)
+            parts = [self._by_numpy([a[i : i + way.at_once] for a in flat], static) for i in starts]
         whole = parts[0] if len(parts) == 1 else _trees.map_leaves(lambda *ys: np.concatenate(ys, axis=-1), *parts)
         return _trees.map_leaves(
             lambda y: (y if num_lanes == 1 else np.moveaxis(y[..., :num_lanes], -1, 0)).reshape(shape + y.shape[:-1]),
             whole,
         )
-
-    def _are_few(self, num_lanes: int) -> bool:
-        """Whether NumPy answers so many lanes one after another before a program would be compiled for them."""
-        return 1 < num_lanes <= self._one_by_one and (self._one_by_one == math.inf or not _large.get())
-
-    def _bytes_of_lane(self, static: dict[str, Any]) -> int:
-        return self._lane_bytes(**static) if callable(self._lane_bytes) else self._lane_bytes
 
     def _one_after_another(self, flat: Sequence[NDArray[Any]], static: dict[str, Any]) -> list[Any]:
         """The lanes as single questions; one that is asked again and again, to fill a chunk, is answered once."""
@@ -215,10 +239,8 @@ class Kernel:
         return _trees.map_leaves(np.asarray, found)
 
     def _by_program(
-        self, flat: Sequence[NDArray[Any]], num_lanes: int, device: Any, static: dict[str, Any]
+        self, flat: Sequence[NDArray[Any]], num_lanes: int, device: Any, size: int, static: dict[str, Any]
     ) -> list[Any]:
-        at_once = 1 << max(0, int(_CHUNK_BYTES // self._bytes_of_lane(static)).bit_length() - 1)
-        size = _across(min(_bucket(num_lanes), _num_devices() * at_once))
         parts = []
         with jax.default_device(device):
             quick = _is_quick(size)
@@ -504,6 +526,14 @@ def _device(*, has_host: bool = False) -> Any:
         _ground.refuse_unsound(mesh.devices.flat[0], _quick_options())
         return device
     return _ground.sound_device(device, _quick_options(), has_host=has_host)
+
+
+def platform() -> str:
+    """Where compiled programs of concrete calls run: "cpu", "gpu"; the host's CPU beside a TPU."""
+    device = _tpu_fallback() or getattr(jax.config, "jax_default_device")  # noqa: B009  (no stub)
+    if device is None:
+        return str(jax.default_backend())
+    return device if isinstance(device, str) else str(device.platform)
 
 
 def look_at_backends() -> dict[str, list[_ground.Finding]]:

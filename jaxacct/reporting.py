@@ -20,8 +20,8 @@ from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
 from jaxacct.accounting._entries import columns
 from jaxacct.accounting._questions import only_target
 from jaxacct.accounting._truncation import epsilon_within, excess, sum_up
-from jaxacct.answering._plan import Step
 from jaxacct.answering._question import check_scalars
+from jaxacct.answering._runs import Planned
 from jaxacct.bounds import analysis_theorem
 from jaxacct.measures import Measure
 from jaxacct.measures._told import measure_fields, measure_text
@@ -392,28 +392,31 @@ def standard(value: Any) -> Any:
 _STYLES = {"text": statement_text, "markdown": statement_markdown, "json": statement_json}
 
 
-def step_fields(step: Step, mechanism: Mechanism) -> dict[str, Any]:
+def step_fields(step: Planned, mechanism: Mechanism) -> dict[str, Any]:
     """A step of a plan as plain values, ready for JSON."""
     method = step.method
     return {
         "method": method.name,
         "ends": step.ends,
         "directions": [d.value for d in step.directions],
-        "points": step.runs,
+        "engine": step.run.engine,
+        "device": step.run.device,
+        "points": step.run.chunks,
+        "why": step.run.why,
         "cost": method.cost.name.lower(),
         "cold": method.cold.name.lower(),
         "theorem": method.source(mechanism),
     }
 
 
-def plan_text(steps: tuple[Step, ...], mechanism: Mechanism) -> str:
-    """The steps of a plan as a table, a line for each."""
+def plan_text(steps: tuple[Planned, ...], mechanism: Mechanism) -> str:
+    """The steps of a plan as a table, a line for each, and below it how each is run."""
     two_sided = len(mechanism.directions) > 1
-    head = ("method", "ends", "direction", "points", "warm", "cold", "theorem")
+    head = ("method", "ends", "direction", "warm", "cold", "theorem")
     rows = []
     for fields in (step_fields(step, mechanism) for step in steps):
         sides = " and ".join(fields["directions"]) if two_sided else "-"
-        names = ("method", "ends", "points", "cost", "cold", "theorem")
-        name, ends, runs, cost, cold, theorem = (fields[key] for key in names)
-        rows.append((name, ends, sides, runs, cost, cold, theorem))
-    return "\n".join(columns(head, rows))
+        name, ends, cost, cold, theorem = (fields[key] for key in ("method", "ends", "cost", "cold", "theorem"))
+        rows.append((name, ends, sides, cost, cold, theorem))
+    runs = (f"{number}. {step.method.name}: {step.run}." for number, step in enumerate(steps, 1))
+    return "\n".join([*columns(head, rows), "", *runs])

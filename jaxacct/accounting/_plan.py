@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import numpy as np
+
+from jaxacct._jax import jax
 from jaxacct._types import NeighboringRelation
 from jaxacct.accounting._questions import only_target
-from jaxacct.answering import plan as plan_of
 from jaxacct.answering import question_of
-from jaxacct.answering._plan import Step
+from jaxacct.answering._runs import Planned, planned
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 
@@ -18,11 +20,14 @@ def plan(
     target_epsilon: Any = None,
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
-) -> tuple[Step, ...]:
-    """The steps in which `epsilon` (or `delta`) would be answered, in the order asked; nothing is computed.
+    traced: bool = False,
+) -> tuple[Planned, ...]:
+    """The steps in which `epsilon` (or `delta`) would be answered, in the order asked, in words; nothing is computed.
 
-    A step is asked only if those before it leave something open. Methods inside a step, their costs and their theorems
-    are those of the one table from which `compare` and the support matrix are made.
+    A step is asked only if those before it leave something open. Which steps there are, and how each is run, depends on
+    the question, the number of its points, the device and whether it is traced, and on nothing that was asked before.
+    Methods, their costs and their theorems are those of the one table from which `compare` and the support matrix are
+    made.
 
     Args:
       mechanism: a mechanism; array fields broadcast.
@@ -30,9 +35,12 @@ def plan(
       target_epsilon: float >= 0, to plan for delta.
       precision: as for `epsilon`; inf for the quick methods only.
       neighboring_relation: as for `jaxacct.epsilon`.
+      traced: bool, whether to plan for the question inside `jax.jit`, `jax.vmap` or `jax.grad`.
 
     Returns:
-      Steps: each has a ``method`` (name, theorem, ends, cost warm and cold) and ``directions``, and prints as one line.
+      Steps, a tuple: each has a ``method`` (name, theorem, ends, cost warm and cold), ``directions`` and a ``run``: in
+      words, the ``engine`` that does its work, the ``device``, the ``chunks`` in which points are answered, and
+      ``why`` it stands at its place and runs there. Prints as one line.
 
     Raises:
       ValueError: as `epsilon` and `delta`.
@@ -40,11 +48,26 @@ def plan(
     >>> import jaxacct as ja
     >>> run = ja.RandomAllocation(ja.Gaussian(noise_multiplier=1.0), num_steps=1000)
     >>> steps = ja.accounting.plan(run, target_delta=1e-6)
-    >>> print(steps[0])
-    exact: upper and lower, remove and add; points one by one, milliseconds (tenths cold)
+    >>> print(steps[0].run)  # doctest: +NORMALIZE_WHITESPACE
+    by complex moments on a contour; on the CPU, by NumPy, one point;
+    asked first, since its first answer takes least time; its work is driven step by step
     >>> steps[0].method.theorem
     'Feldman & Shenfeld 2025, Theorem 3.1'
+    >>> steps[0].run.engine
+    'complex moments on a contour'
+    >>> inside_jit = ja.accounting.plan(run, target_delta=1e-6, traced=True)
+    >>> inside_jit[0].run.engine
+    'laws inside jit'
     """
     query, target = only_target(target_delta, target_epsilon)
     mechanism = in_relation(mechanism, neighboring_relation)
-    return plan_of(question_of(mechanism, query, target, precision=precision))
+    if not traced:
+        return planned(question_of(mechanism, query, target, precision=precision))
+    found: list[tuple[Planned, ...]] = []
+
+    def inside(target: Any) -> Any:
+        found.append(planned(question_of(mechanism, query, target, precision=precision)))
+        return target
+
+    jax.eval_shape(inside, np.asarray(target, np.float32))
+    return found[0]

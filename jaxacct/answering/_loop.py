@@ -38,8 +38,8 @@ from jaxacct.answering._question import Question, directions_of
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
 _QUICK_GOAL = 1e-3  # at which quick questions try no larger program
-_MANY_POINTS = 256  # from which on quick questions compile a bracket's program: some 5 s, the host 20 ms a point
-_SEVERAL = 4  # points bracketed together
+MANY_POINTS = 256  # from which on quick questions compile a bracket's program: some 5 s, the host 20 ms a point
+SEVERAL = 4  # points bracketed together
 _SAME = 1e-6  # relative width beyond which points are both bracketed together and asked one by one: then all the same
 
 
@@ -150,11 +150,11 @@ def _ask_two_sided(step: Step, found: Found) -> None:
             _ask_traced(step.method, step.directions, found)
             return
         where = np.ones(found.question.shape, bool)
-        if found.question.is_quick and found.question.method is None and where.size >= _MANY_POINTS:
+        if found.question.is_quick and found.question.method is None and where.size >= MANY_POINTS:
             where = np.broadcast_to(step.method.covers(found.question.mechanism), where.shape)
-            if np.count_nonzero(where) >= _MANY_POINTS:
+            if np.count_nonzero(where) >= MANY_POINTS:
                 _ask_lanes(step.method, where, step.directions, found)
-        _ask_host(step.method.on_host, step.directions, found, where)
+        _ask_host(step.method.concrete, step.directions, found, where)
     else:
         assert isinstance(step.method, BracketMethod)
         _ask_host(step.method, step.directions, found)
@@ -231,7 +231,7 @@ def _ask_host(
     if method.is_last_resort:
         todo = where & (np.asarray(found.high) >= question.query.worst)
     has_many = method.many is not None and question.method is None
-    if has_many and (many_first := np.count_nonzero(todo) >= _SEVERAL):
+    if has_many and (many_first := np.count_nonzero(todo) >= SEVERAL):
         _take_in(method, bracket_points(method, todo, question, directions), directions, found)
         todo = todo & _is_wide(found, directions)
     lower = {d: np.zeros(question.shape) for d in directions}

@@ -16,21 +16,6 @@ class Step(NamedTuple):
     method: Method
     directions: tuple[Direction, ...]
 
-    @property
-    def ends(self) -> str:
-        """Which ends the method gives, in words."""
-        return " and ".join(b.value.removesuffix(" bound") for b in Bound if b in self.method.ends)
-
-    @property
-    def runs(self) -> str:
-        """How it answers many points: together, by one program that runs inside jit too, or one by one, outside jit."""
-        return "together" if one_sided(self.method) else "one by one"
-
-    def __str__(self) -> str:
-        sides = " and ".join(d.value for d in self.directions)
-        cost, cold = self.method.cost.name.lower(), self.method.cold.name.lower()
-        return f"{self.method.name}: {self.ends}, {sides}; points {self.runs}, {cost} ({cold} cold)"
-
 
 class Named(NamedTuple):
     """What a name asks for: methods, one but for the family of all Renyi bounds, and which end of theirs."""
@@ -111,7 +96,7 @@ def plan(question: Question) -> tuple[Step, ...]:
         if question.is_traced:
             methods = _unspared(methods)
         methods = _up_to_exact(methods, question)
-        methods.sort(key=_is_last_resort)
+        methods.sort(key=is_last_resort)
     steps = tuple(_steps(methods, question.directions))
     if choice is not None:
         _check_directions(question, choice.bound, {d for step in steps for d in step.directions})
@@ -146,7 +131,7 @@ def _is_wanted(method: Method, question: Question) -> bool:
         return False
     if not method.helps(question.mechanism):
         return False
-    if not question.is_quick or _is_last_resort(method) or is_quick_bracket(method):
+    if not question.is_quick or is_last_resort(method) or is_quick_bracket(method):
         return True
     return question.wants_lower and Bound.UPPER not in method.ends
 
@@ -162,7 +147,8 @@ def is_quick_bracket(method: Method) -> bool:
     return isinstance(method, BracketMethod | LaneBracketMethod) and method.is_quick
 
 
-def _is_last_resort(method: Method) -> bool:
+def is_last_resort(method: Method) -> bool:
+    """Whether it is asked only where no other method has found a finite bound."""
     return isinstance(method, BracketMethod) and method.is_last_resort
 
 

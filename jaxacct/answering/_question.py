@@ -71,6 +71,11 @@ class Question:
         return shape if is_known(shape) else ()
 
     @property
+    def num_points(self) -> int:
+        """How many points it is about; 1 where a program leaves that open."""
+        return math.prod(self.shape)
+
+    @property
     def is_batch(self) -> bool:
         """Whether it is about several concrete points."""
         return bool(self.shape) and not self.is_traced

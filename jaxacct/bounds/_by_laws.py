@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct._method import BOTH, Cost, Lanes, ProfileMethod, always
+from jaxacct._method import BOTH, Cost, Engine, Lanes, ProfileMethod, always
 from jaxacct._types import Direction
 from jaxacct.bounds._clones_pair import has_pair
 from jaxacct.bounds._releases import (
@@ -258,6 +258,7 @@ def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always, **opt
     """
     return ProfileMethod(
         name="laws",
+        engine=Engine.LAWS,
         theorem="Zhu, Dong & Wang 2022, Theorem 11, of dominating pairs with finitely many losses",
         applies=applies,
         cost=Cost.MILLISECONDS,

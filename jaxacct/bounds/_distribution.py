@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._patience import say_long
 from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -197,6 +197,7 @@ def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] |
 class DistributionMethod(BracketMethod):
     """A bracket that is read off privacy loss distributions, which `jaxacct.pld` gives to those who ask for them."""
 
+    engine: Engine = Engine.DISTRIBUTIONS
     distribution: Distribution
 
     def is_one_sided(self, mechanism: Mechanism) -> bool:

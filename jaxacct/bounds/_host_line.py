@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._parts import flattened
@@ -187,6 +187,7 @@ def _bracket_laplace(mechanism: Any, query: Query, target: float, at: Bracketing
 
 
 LAPLACE = BracketMethod(
+    engine=Engine.CONTOUR,
     name="moment inversion",
     theorem="Zhu, Dong & Wang 2022, Theorem 11",
     directions=BOTH,

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxacct import _trees
 from jaxacct._jax import jax, jnp
-from jaxacct._method import BOTH, BracketMethod, Cost, LaneBracketMethod, Lanes, Query, never
+from jaxacct._method import BOTH, BracketMethod, Cost, Engine, LaneBracketMethod, Lanes, Query, never
 from jaxacct._types import Bound, Ends
 from jaxacct.bounds._host_line import bracket_on_host, is_within_reach
 from jaxacct.bounds._parts import flattened
@@ -285,10 +285,11 @@ def _method(
         "cost": Cost.MILLISECONDS,
         "cold": cold,
         "reduction": never,
+        "engine": Engine.CONTOUR,
         "named_width": 1e-9,
         "is_listed": is_listed,
     }
-    on_host = BracketMethod(
+    concrete = BracketMethod(
         applies=lambda mechanism: applies(mechanism) and is_within_reach(mechanism), bracket=bracket_on_host, **facts
     )
     return LaneBracketMethod(
@@ -296,7 +297,7 @@ def _method(
         bracket=_bracket,
         traced_size=SIZES[1],
         lanes=Lanes(bytes=_lane_bytes),
-        on_host=on_host,
+        concrete=concrete,
         **facts,
     )
 

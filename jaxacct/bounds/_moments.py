@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._line_parts import Round, Sampled
@@ -343,6 +343,7 @@ def moments(
       many: its brackets of many points at once, or None; see `BracketMethod`.
     """
     return BracketMethod(
+        engine=Engine.CONTOUR,
         name="complex moments",
         theorem="Feldman & Shenfeld 2025, Theorem 3.1 and Lemma 3.2; Zhu, Dong & Wang 2022, Theorem 11",
         directions=BOTH,

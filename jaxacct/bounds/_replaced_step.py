@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._mirrored import THEOREM
 from jaxacct.bounds._parts import is_scalar
@@ -29,6 +29,7 @@ def _bracket(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing)
 
 
 REPLACED_STEP = BracketMethod(
+    engine=Engine.FORMULA,
     name="one step",
     name_below="one step, from below",
     theorem=THEOREM,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution
@@ -349,6 +349,7 @@ def _bracket(mechanism: Mechanism, query: Query, target: float, at: Bracketing) 
 
 
 EXACT = BracketMethod(
+    engine=Engine.FORMULA,
     name="exact",
     name_below="exact, from below",
     theorem="the definition, over the types of the outputs",

@@ -14,6 +14,7 @@ from jaxacct._method import (
     Bracketing,
     BracketMethod,
     Cost,
+    Engine,
     Method,
     ProfileMethod,
     Query,
@@ -166,6 +167,7 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
 _CHOICE = "McKenna & Sheldon 2020; Ding et al. 2021, with exponential noise on the scores"
 _BALLE = "Balle, Barthe & Gaboardi 2018, Theorem 3"
 EXACT = BracketMethod(
+    engine=Engine.FORMULA,
     name="exact",
     name_below="exact, from below",
     theorem=_BALLE,

@@ -18,6 +18,7 @@ from jaxacct._method import (
     Bracketing,
     BracketMethod,
     Cost,
+    Engine,
     Method,
     ProfileMethod,
     Query,
@@ -251,6 +252,7 @@ _BY_HOST: dict[str, Any] = {
     "cost": Cost.MICROSECONDS,
     "cold": Cost.MICROSECONDS,
     "reduction": never,
+    "engine": Engine.FORMULA,
     "named_width": 1e-9,
 }
 _ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "the definition, over the outputs", spread)

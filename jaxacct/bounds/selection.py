@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxacct import _trees
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Lanes, Method, Query, RenyiMethod, always
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Lanes, Method, Query, RenyiMethod, always
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._orders import MIXED
@@ -147,6 +147,7 @@ def tables(
         return dict.fromkeys(at.known, Ends(0.0, worst))
 
     pure = BracketMethod(
+        engine=Engine.FORMULA,
         name="pure",
         theorem="Papernot & Steinke 2022, Corollary 3",
         directions=BOTH,

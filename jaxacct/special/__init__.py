@@ -5,6 +5,7 @@ inside the float64 boundary (`jaxacct._precision`). On the host alone run the ta
 plain numbers, and what rounds outward, which takes and returns plain Python floats.
 """
 
+from jaxacct.special._binomial import LOG_2PI, binomial_rate, log_binomial_pmf, pmf_rounding
 from jaxacct.special._binomial_tail import binomial_tail
 from jaxacct.special._binomial_window import binomial_window, log_binomial_weights
 from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
@@ -24,7 +25,18 @@ from jaxacct.special._logspace import (
     one_minus_exp,
     softplus,
 )
-from jaxacct.special._namespace import expm1, log1p, sinh, tanh
+from jaxacct.special._namespace import (
+    expm1,
+    fori_loop,
+    is_jax,
+    log1p,
+    rows_from,
+    sinh,
+    stop_gradient,
+    tanh,
+    with_rows,
+    xp,
+)
 from jaxacct.special._normal import erfcx, log_normal_density, log_normal_tail, mills_difference, mills_ratio
 from jaxacct.special._normal_quantile import normal_upper_quantile
 from jaxacct.special._outward import outward, product_outward, sum_outward
@@ -49,10 +61,12 @@ from jaxacct.special._skellam import SkellamMasses, skellam_masses, skellam_reac
 
 __all__ = [
     "LEAST_NORMAL",
+    "LOG_2PI",
     "ULP",
     "SkellamMasses",
     "at_real_orders",
     "binomial_masses",
+    "binomial_rate",
     "binomial_tail",
     "binomial_window",
     "bisect",
@@ -67,12 +81,15 @@ __all__ = [
     "expm1",
     "finite_size",
     "first_doubling",
+    "fori_loop",
     "gauss_legendre",
     "grown",
     "integrals",
     "is_concave",
+    "is_jax",
     "log1mexp",
     "log1p",
+    "log_binomial_pmf",
     "log_binomial_table",
     "log_binomial_weights",
     "log_down",
@@ -94,7 +111,9 @@ __all__ = [
     "normal_upper_quantile",
     "one_minus_exp",
     "outward",
+    "pmf_rounding",
     "product_outward",
+    "rows_from",
     "rows_times",
     "rows_times_rows",
     "shown",
@@ -104,6 +123,7 @@ __all__ = [
     "skellam_reach",
     "softplus",
     "solve_decreasing",
+    "stop_gradient",
     "sum_outward",
     "tanh",
     "turn",
@@ -111,4 +131,6 @@ __all__ = [
     "vector_cos_and_sin",
     "where_fallen",
     "with_few_bits",
+    "with_rows",
+    "xp",
 ]

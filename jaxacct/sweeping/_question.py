@@ -115,7 +115,7 @@ class Question:
         points that are asked one by one.
         """
         first = plan(self._asked(*self.at(points)))[0].method
-        method = first.on_host if isinstance(first, LaneBracketMethod) else first
+        method = first.concrete if isinstance(first, LaneBracketMethod) else first
         if not isinstance(method, BracketMethod):
             return 1
         if method.many is not None and self.method is None:

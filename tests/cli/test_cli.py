@@ -94,15 +94,17 @@ def test_a_plan_is_printed_instead_of_computed(capsys, monkeypatch):
 
     monkeypatch.setattr("jaxacct._precision.Kernel.__call__", refuse)
     monkeypatch.setattr("jaxacct.answering._loop.bracket_on_host", refuse)
-    head, *lines = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan").splitlines()
+    table, words = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan").split("\n\n")
+    head, *lines = table.splitlines()
     steps = ja.accounting.plan(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), 1e-6)
-    assert head.split() == ["method", "ends", "direction", "points", "warm", "cold", "theorem"]
+    assert head.split() == ["method", "ends", "direction", "warm", "cold", "theorem"]
+    numbers = enumerate(steps, 1)
+    assert words.splitlines() == [f"{number}. {step.method.name}: {step.run}." for number, step in numbers]
     assert len(lines) == len(steps) > 2
     for line, step in zip(lines, steps, strict=True):
         assert line.startswith(step.method.name)
         assert line.endswith(step.method.theorem)
         assert " and ".join(d.value for d in step.directions) in line
-        assert f" {step.runs} " in line
         assert step.method.cost.name.lower() in line
     with pytest.raises(AssertionError, match="something was computed"):
         main(["compare", *ALLOCATION, "--delta", "1e-6"])
@@ -114,14 +116,17 @@ def test_a_plan_as_json_and_of_the_other_questions(capsys):
         "method": "exact",
         "ends": "upper and lower",
         "directions": ["remove", "add"],
-        "points": "one by one",
+        "engine": "complex moments on a contour",
+        "device": "the CPU, by NumPy",
+        "points": "one point",
+        "why": "asked first, since its first answer takes least time; its work is driven step by step",
         "cost": "milliseconds",
         "cold": "tenths",
         "theorem": "Feldman & Shenfeld 2025, Theorem 3.1",
     }
     quick = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan", *QUICK)
     assert "loss distribution" not in quick
-    assert [line.split()[0] for line in quick.splitlines() if " one by one " in line] == ["exact", "complex"]
+    assert quick.count("complex moments on a contour") == 2
     with pytest.raises(SystemExit):
         main(["compare", *ALLOCATION, "--delta", "1e-6", "--plan", "--plot", "x.png"])
     assert "not allowed with" in capsys.readouterr().err

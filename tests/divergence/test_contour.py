@@ -180,7 +180,7 @@ def test_random_runs_are_narrow_and_consistent() -> None:
 @pytest.mark.parametrize(("seed", "draws"), [(5, 15), pytest.param(4, 60, marks=pytest.mark.slow)])
 def test_extreme_fields_give_sound_ends(seed: int, draws: int) -> None:
     """Where the contour cannot help it says nothing, quickly, and never NaN."""
-    host = EXACT.on_host
+    host = EXACT.concrete
     assert host is not None
     rng = np.random.default_rng(seed)
     for _ in range(draws):

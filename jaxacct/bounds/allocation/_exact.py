@@ -15,7 +15,18 @@ from typing import Any
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, LaneBracketMethod, Lanes, Query, always, never
+from jaxacct._method import (
+    BOTH,
+    Bracketing,
+    BracketMethod,
+    Cost,
+    Engine,
+    LaneBracketMethod,
+    Lanes,
+    Query,
+    always,
+    never,
+)
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._inversion import Size
@@ -188,6 +199,7 @@ _FACTS: dict[str, Any] = {
     "cost": Cost.MILLISECONDS,
     "cold": Cost.TENTHS,
     "reduction": never,
+    "engine": Engine.CONTOUR,
     "named_width": 1e-9,
 }
 EXACT = LaneBracketMethod(
@@ -197,7 +209,7 @@ EXACT = LaneBracketMethod(
     quick_sizes=_SIZES,
     covers=_covered,
     lanes=Lanes(bytes=_lane_bytes),
-    on_host=_exact(_whole, is_single_round, functools.partial(many_brackets, is_single=True)),
+    concrete=_exact(_whole, is_single_round, functools.partial(many_brackets, is_single=True)),
     **_FACTS,
 )
 PARTIAL_EXACT = _exact(_unfinished, always)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_epsilon_from_below, gaussian_log_delta_ends
@@ -159,6 +159,7 @@ def _bracket(
 
 
 LARGE_NOISE = BracketMethod(
+    engine=Engine.FORMULA,
     name="large noise",
     theorem="Feldman & Shenfeld 2025, Theorem 3.1; its likelihood ratio as a product, Scarf 1958",
     directions=BOTH,

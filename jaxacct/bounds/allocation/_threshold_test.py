@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._parts import flattened
@@ -152,6 +152,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 
 THRESHOLD_TEST = BracketMethod(
+    engine=Engine.TEST,
     name="threshold test",
     theorem="any event bounds from below: here, whether a sum of losses is above a threshold",
     directions=BOTH,

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
+from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, always
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.blanket._known import blanket_round, has_blanket, report_epsilon, users_of, with_fewer
@@ -100,6 +100,7 @@ def blanket_theorem(mechanism: Any) -> str:
 
 
 BLANKET = BracketMethod(
+    engine=Engine.FORMULA,
     name="privacy blanket",
     theorem=blanket_theorem,
     directions=(Direction.REMOVE,),
@@ -114,6 +115,7 @@ BLANKET = BracketMethod(
     reduction=always,
 )
 ORDER = BracketMethod(
+    engine=Engine.FORMULA,
     name="shuffled order",
     theorem=order_theorem,
     directions=(Direction.REMOVE,),

@@ -6,7 +6,7 @@ docs/papers/blanket.md, BL-8. Replace-one adjacency; one round of however many.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.blanket._known import report_epsilon, users_of
@@ -62,6 +62,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 
 SCORES = BracketMethod(
+    engine=Engine.TEST,
     name="sum of scores",
     theorem="BL-8: a test where all others hold the opposite datum (docs/papers/blanket.md)",
     directions=(Direction.REMOVE,),

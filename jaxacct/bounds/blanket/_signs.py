@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.blanket._known import density_law_of, has_blanket, users_of
 from jaxacct.divergence.check_in._response import response_floor_epsilon, response_floor_log_delta
@@ -45,6 +45,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 
 SIGNS = BracketMethod(
+    engine=Engine.TEST,
     name="signs of the reports",
     theorem="the signs of the reports: binary randomized response, of data where all others hold the same",
     directions=(Direction.REMOVE,),

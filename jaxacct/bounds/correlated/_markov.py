@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.correlated._fits import MOST_AROUND, MOST_BINS, chains
 from jaxacct.bounds.correlated._groups import likely
@@ -131,6 +131,7 @@ def _may_help(run: BallsInBins) -> bool:
 
 
 MARKOV = BracketMethod(
+    engine=Engine.FORMULA,
     name="markov chain",
     theorem=THEOREM,
     directions=BOTH,

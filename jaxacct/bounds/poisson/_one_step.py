@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.laplace import laplace_delta
@@ -33,6 +33,7 @@ def _bracket(mechanism: PoissonSampled, query: Query, target: float, at: Bracket
 
 
 ONE_STEP = BracketMethod(
+    engine=Engine.FORMULA,
     name="exact",
     name_below="exact, from below",
     theorem="Balle, Barthe & Gaboardi 2018, Theorems 2 and 3",

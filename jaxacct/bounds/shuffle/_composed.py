@@ -7,7 +7,7 @@ Replace-one adjacency; the pair is symmetric, so one direction serves. The ends 
 from collections.abc import Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
+from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, always
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._clones_pair import concrete_pair, has_pair
 from jaxacct.divergence.clones._composed import composed_ends
@@ -39,6 +39,7 @@ def _applies(mechanism: Any) -> bool:
 
 
 COMPOSED = BracketMethod(
+    engine=Engine.CONTOUR,
     name="clones moments",
     theorem="Feldman, McMillan & Talwar 2021, Theorem 3.2",
     directions=(Direction.REMOVE,),

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds._parts import is_scalar
@@ -103,6 +103,7 @@ def _of_letters(found: Letters, epochs: int, query: Query, target: float, at: Br
 
 
 SCORES = BracketMethod(
+    engine=Engine.TEST,
     name="sum of scores",
     theorem="SB-8: a test of explicit data (docs/papers/shuffled_batches.md)",
     directions=BOTH,

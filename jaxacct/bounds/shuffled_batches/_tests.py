@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds.allocation._largest_output import Run, delta_of, epsilon_of, tests_of
@@ -85,6 +85,7 @@ def _leaves_none_out(mechanism: ShuffledBatches) -> bool:
 
 
 LARGEST = BracketMethod(
+    engine=Engine.TEST,
     name="largest output",
     theorem="Chua et al. 2024, How Private are DP-SGD Implementations?, threshold events",
     directions=BOTH,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds._parts import is_scalar
@@ -108,6 +108,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 
 SHUFFLE = BracketMethod(
+    engine=Engine.FORMULA,
     name="shuffled order",
     theorem=_theorem,
     directions=BOTH,

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxacct._jax import Array, jax, jnp
-from jaxacct.special import down, log1p, log_down, log_up, up
-from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
-from jaxacct.special._namespace import xp
+from jaxacct.special import down, log1p, log_binomial_pmf, log_down, log_up, pmf_rounding, up, xp
 
 # From (epsilon [n, L], any real; numbers of reports [n, L]) to upper bounds on delta, [n, L].
 Profiles = Callable[[Array, Array], Array]

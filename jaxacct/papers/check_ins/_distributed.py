@@ -16,8 +16,20 @@ from jaxacct._jax import jax, jnp
 from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks
 from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments
-from jaxacct.special import ULP, log1mexp, log1p, log_sum_of_many, log_sum_outward, log_up, sinh, tanh, up
-from jaxacct.special._binomial import LOG_2PI, log_binomial_pmf, pmf_rounding
+from jaxacct.special import (
+    LOG_2PI,
+    ULP,
+    log1mexp,
+    log1p,
+    log_binomial_pmf,
+    log_sum_of_many,
+    log_sum_outward,
+    log_up,
+    pmf_rounding,
+    sinh,
+    tanh,
+    up,
+)
 
 # The trapezoid rule's step, in standard deviations, and its nodes on either side of the peak; Newton's steps towards it
 _STEP, _HALF, _NEWTON = 0.25, 56, 4

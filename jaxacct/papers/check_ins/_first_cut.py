@@ -22,6 +22,7 @@ from jaxacct.papers.check_ins._renyi import log_response_excess
 from jaxacct.papers.clones._reductions import subsampled
 from jaxacct.special import (
     ULP,
+    binomial_rate,
     down,
     log1mexp,
     log_down,
@@ -33,7 +34,6 @@ from jaxacct.special import (
     tanh,
     up,
 )
-from jaxacct.special._binomial import binomial_rate
 
 _TAIL_TERMS = 1024  # terms of a binomial tail summed one by one; the rest is bounded, so that fewer are only looser
 

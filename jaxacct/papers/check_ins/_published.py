@@ -17,8 +17,7 @@ from jaxacct.papers.check_ins._conversion import least_rdp, log_least_excess
 from jaxacct.papers.check_ins._distributed import TernaryMoment, distributed_base
 from jaxacct.papers.check_ins._renyi import BaseMoments, base_from_rdp, log_sampled_excess, subset_rdp
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments, pair_log_excess, pair_log_sums
-from jaxacct.special import expm1, log1p, log_binomial_table, log_sum_exp, map_rows, softplus, tanh
-from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special import expm1, log1p, log_binomial_pmf, log_binomial_table, log_sum_exp, map_rows, softplus, tanh
 
 
 class PublishedGuarantee(NamedTuple):

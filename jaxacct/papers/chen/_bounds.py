@@ -18,23 +18,25 @@ from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response._special_pair import SINGLE_ULPS, single_log_excess
 from jaxacct.special import (
     ULP,
+    binomial_rate,
     bisect_lanes,
     down,
     expm1,
     finite_size,
     log1mexp,
     log1p,
+    log_binomial_pmf,
     log_down,
     log_sum_outward,
     log_up,
     logexpm1,
     map_rows,
+    pmf_rounding,
     sinh,
     softplus,
     tanh,
     up,
 )
-from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
 
 _NUM_HALVINGS = 50  # of the interval of local epsilons that is searched; only tightness
 

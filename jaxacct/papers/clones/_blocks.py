@@ -16,8 +16,7 @@ import math
 from jaxacct._jax import jax, jnp
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
-from jaxacct.special import log_down, log_sum_exp, log_sum_outward, log_up
-from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
+from jaxacct.special import log_binomial_pmf, log_down, log_sum_exp, log_sum_outward, log_up, pmf_rounding
 
 _WINDOW = 128  # counts of `clones_delta`, of which only one is needed: the number of clones is certain here
 _BATCH = 256  # blocks that are computed together: memory only

@@ -38,7 +38,7 @@ from jaxacct.papers._asking import (
     probability,
 )
 from jaxacct.papers.clones import _reductions as lanes
-from jaxacct.special._namespace import xp
+from jaxacct.special import xp
 
 _LARGEST_WINDOW = 2**19  # counts that are summed one by one at most; beyond, the contour's bracket is the answer
 

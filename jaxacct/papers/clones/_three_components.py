@@ -15,8 +15,7 @@ from jaxacct.divergence.clones._multi_component import (
     prepare,
     window_start,
 )
-from jaxacct.special import expm1
-from jaxacct.special._binomial import log_binomial_pmf
+from jaxacct.special import expm1, log_binomial_pmf
 
 
 def three_component_pair(component_prob: jax.Array, weight: jax.Array) -> ComponentPair:

@@ -6,7 +6,7 @@ from jaxacct._precision import Kernel
 from jaxacct.papers._asking import Floats, counts, curve, plain, positive, probability, whole_orders
 from jaxacct.papers.girgis import _published as lanes
 from jaxacct.papers.girgis._upper import remark3_split as _remark3
-from jaxacct.special._namespace import xp
+from jaxacct.special import xp
 
 _split = Kernel(_remark3, on_host=True)
 _sampled = Kernel(

@@ -14,7 +14,7 @@ from jaxacct._jax import jax
 from jaxacct.bounds.shuffle._special_pairs_exact import is_usable, mixture_layout, mixture_of, mixture_statics
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
 from jaxacct.papers.girgis._special_pairs import special_pair_log_excess
-from jaxacct.special._namespace import xp
+from jaxacct.special import xp
 
 
 def moment_mixture_rdp(

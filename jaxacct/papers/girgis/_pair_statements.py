@@ -25,8 +25,7 @@ from jaxacct.papers._asking import (
     whole_orders,
 )
 from jaxacct.papers.girgis import _special_pairs as lanes
-from jaxacct.special import softplus, up
-from jaxacct.special._namespace import xp
+from jaxacct.special import softplus, up, xp
 
 
 def _columns(orders: tuple[float, ...]) -> jax.Array:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct.special import log1p, log_binomial_table, log_sum_exp, map_rows, softplus
-from jaxacct.special._namespace import xp
+from jaxacct.special import log1p, log_binomial_table, log_sum_exp, map_rows, softplus, xp
 
 
 def published_sampled_rdp(

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.divergence.response._renyi import response_log_excess
-from jaxacct.special import down, softplus, up
-from jaxacct.special._namespace import xp
+from jaxacct.special import down, softplus, up, xp
 
 
 def response_renyi(

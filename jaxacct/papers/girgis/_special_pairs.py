@@ -16,6 +16,7 @@ from jaxacct.divergence.response._special_pair import log_scaled_gamma, log_sinh
 from jaxacct.special import (
     ULP,
     finite_size,
+    fori_loop,
     log1mexp,
     log1p,
     log_binomial_table,
@@ -24,11 +25,13 @@ from jaxacct.special import (
     log_sum_outward,
     logexpm1,
     map_rows,
+    rows_from,
     sinh,
     softplus,
     up,
+    with_rows,
+    xp,
 )
-from jaxacct.special._namespace import fori_loop, rows_from, with_rows, xp
 
 
 def largest_chi_square(local_epsilon: jax.Array) -> jax.Array:

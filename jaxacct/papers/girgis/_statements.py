@@ -32,7 +32,7 @@ from jaxacct.papers._asking import (
 )
 from jaxacct.papers.girgis import _mixture as mixtures
 from jaxacct.papers.girgis import _upper as upper
-from jaxacct.special._namespace import xp
+from jaxacct.special import xp
 
 _theorem1 = Kernel(
     lambda *a, orders: _theorem1_lanes(*a[:2], orders=orders, split=a[2]), lane_bytes=2**18, on_host=True

@@ -29,9 +29,20 @@ from jaxacct.divergence.response._lattice_comb import (
     stride,
 )
 from jaxacct.divergence.response._renyi import LARGEST, power_excess
-from jaxacct.special import ULP, down, log1p, log_down, map_rows, softplus
-from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
-from jaxacct.special._namespace import is_jax, stop_gradient, xp
+from jaxacct.special import (
+    ULP,
+    binomial_rate,
+    down,
+    is_jax,
+    log1p,
+    log_binomial_pmf,
+    log_down,
+    map_rows,
+    pmf_rounding,
+    softplus,
+    stop_gradient,
+    xp,
+)
 
 _OUTSIDE = 60.0  # nats: about e^-60 of the probability is cut off, which only lowers a lower bound
 _MAX_WINDOW = 256  # nodes on each axis at most; fewer are certified too, only looser

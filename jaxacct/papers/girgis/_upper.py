@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from jaxacct._jax import jax
 from jaxacct.bounds.shuffle._special_pairs import cap_rdp, fail_closed, mean_copies
 from jaxacct.divergence.response._special_pair import moment_bound_log_excess
-from jaxacct.special import ULP, bisect_lanes, down, log1p, log_up, softplus, up
-from jaxacct.special._namespace import stop_gradient, xp
+from jaxacct.special import ULP, bisect_lanes, down, log1p, log_up, softplus, stop_gradient, up, xp
 
 _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
 _NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; only tightness
