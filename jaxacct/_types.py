@@ -4,6 +4,8 @@ import enum
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from jaxacct._html import table
+
 Number = TypeVar("Number")
 Piece = TypeVar("Piece")
 
@@ -108,6 +110,11 @@ class Interval(NamedTuple):
     lower: Any
     upper: Any
     analysis_lower: Any
+
+    def _repr_html_(self) -> str:
+        """A table, for notebooks; every digit, since a rounded end might not hold."""
+        head, ends = ("lower", "upper", "analysis_lower"), (self.lower, self.upper, self.analysis_lower)
+        return table(head, [[repr(end) for end in ends]], "certified interval")
 
 
 class PrecisionWarning(UserWarning):

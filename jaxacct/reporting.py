@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
+from jaxacct._html import Text
 from jaxacct._types import Bound, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
@@ -262,7 +263,8 @@ def report(
       false_positive_rates: in (0, 1), at which it says what membership tests can reach; none where empty.
 
     Returns:
-      The statement, a string of several lines; in "json" numbers unrounded, else rounded to the safe side.
+      The statement, a string of several lines, which notebooks show as it is printed; in "json" numbers unrounded,
+      else rounded to the safe side.
 
     Raises:
       ValueError: if an argument is out of range, or the mechanism has no analysis.
@@ -277,7 +279,7 @@ def report(
     question: dict[str, Any] = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
     question |= {"neighboring_relation": neighboring_relation, "prefix": prefix}
     facts = statement(mechanism, **question, false_positive_rates=false_positive_rates)
-    return _STYLES[style](facts)
+    return Text(_STYLES[style](facts))
 
 
 def _headline(facts: dict[str, Any]) -> str:
