@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 _BAR = 160  # pixels of the longest bar
-_WIDE, _HIGH, _EDGE = 320, 120, 8
+_WIDE, _HIGH, _EDGE = 320, 120, 8  # pixels of a picture, and around its lines
 _HUES = (210, 25, 140, 275, 340, 60)  # degrees: blue first
 _MOST_LINES = len(_HUES)
 

@@ -4,8 +4,6 @@ import enum
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from jaxacct._html import table
-
 Number = TypeVar("Number")
 Piece = TypeVar("Piece")
 
@@ -113,8 +111,8 @@ class Interval(NamedTuple):
 
     def _repr_html_(self) -> str:
         """A table, for notebooks; every digit, since a rounded end might not hold."""
-        head, ends = ("lower", "upper", "analysis_lower"), (self.lower, self.upper, self.analysis_lower)
-        return table(head, [[repr(end) for end in ends]], "certified interval")
+        rows = "".join(f"<tr><th>{name}</th><td>{end!r}</td></tr>" for name, end in self._asdict().items())
+        return f"<table><caption>certified interval</caption>{rows}</table>"
 
 
 class PrecisionWarning(UserWarning):
