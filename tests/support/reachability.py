@@ -7,7 +7,8 @@ of a module (not its definitions) run on import, and what they mention is used. 
 special and overriding methods; any other method counts as used once its name is mentioned as an attribute or keyword
 anywhere in what is reached, whatever the object; so do all methods of a class with a base from outside the package,
 which may call them. What decorates a definition by another one of the package (`@f.defjvp`, `@f.register`) is reached
-with that one. `__getattr__` and `__dir__` of a module are the interpreter's to call, `_repr_html_` a notebook's. Too generous, never too strict.
+with that one. `__getattr__` and `__dir__` of a module are the interpreter's to call, `_repr_html_` a notebook's. Too
+generous, never too strict.
 """
 
 import ast
