@@ -109,6 +109,11 @@ class Interval(NamedTuple):
     upper: Any
     analysis_lower: Any
 
+    def _repr_html_(self) -> str:
+        """A table, for notebooks; every digit, since a rounded end might not hold."""
+        rows = "".join(f"<tr><th>{name}</th><td>{end!r}</td></tr>" for name, end in self._asdict().items())
+        return f"<table><caption>certified interval</caption>{rows}</table>"
+
 
 class PrecisionWarning(UserWarning):
     """The interval holds, but is wider than the precision that was asked for.

@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxacct import _trees
 from jaxacct._citations import linked_markdown
+from jaxacct._html import Text
 from jaxacct._types import Bound, EstimateWarning, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
 from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
@@ -288,7 +289,8 @@ def report(
       measures: of `jaxacct.measures`, what else it says: advantage, Bayes risk, mu of Gaussian DP, rho of zCDP.
 
     Returns:
-      The statement, a string of several lines; in "json" numbers unrounded, else rounded to the safe side.
+      The statement, a string of several lines, which notebooks show as it is printed; in "json" numbers unrounded,
+      else rounded to the safe side.
 
     Raises:
       ValueError: if an argument is out of range, or the mechanism has no analysis.
@@ -303,7 +305,7 @@ def report(
     question: dict[str, Any] = {"target_delta": target_delta, "target_epsilon": target_epsilon, "precision": precision}
     question |= {"method": method, "neighboring_relation": neighboring_relation, "prefix": prefix}
     facts = statement(mechanism, **question, false_positive_rates=false_positive_rates, measures=measures)
-    return _STYLES[style](facts)
+    return Text(_STYLES[style](facts))
 
 
 def _headline(facts: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct import _trees
+from jaxacct._html import bar, table
 from jaxacct._method import Query
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct.mechanisms._base import Mechanism
@@ -71,6 +72,17 @@ class Comparison(tuple[Entry, ...]):
     def __repr__(self) -> str:
         return comparison_text(self, self.quantity)
 
+    def _repr_html_(self) -> str:
+        """A table with a bar for each value, for notebooks: filled for upper bounds, an outline for lower ones."""
+        finite = [float(e.value) for e in self if math.isfinite(e.value)]
+        head = ("method", "direction", self.quantity, "", "bound", "order", "source")
+        rows = []
+        for e in self:
+            method, direction, value, bound, order = _cells(e)
+            picture = bar(float(e.value), max(finite, default=0.0), is_filled=e.bound is Bound.UPPER)
+            rows.append((method, direction, value, picture, bound, order, e.theorem))
+        return table(head, rows)
+
 
 @dataclasses.dataclass(frozen=True)
 class _Point:
@@ -126,22 +138,22 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)]
 
 
+def _cells(e: Entry) -> tuple[str, str, str, str, str]:
+    """Method, direction, value (rounded to the safe side), bound and order of one line."""
+    return (
+        e.method,
+        e.direction.value if e.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE else "-",
+        shown(e.value, 6) if e.bound is Bound.UPPER else shown_down(e.value, 6),
+        e.bound.value.removesuffix(" bound"),
+        "-" if np.isnan(e.order) else f"{e.order:.4g}" + ("*" if e.at_order_edge else ""),
+    )
+
+
 def comparison_text(entries: tuple[Entry, ...], solved: str) -> str:
     """The lines of `compare` as a table of 80 columns; values are rounded to the safe side."""
     sources = list(dict.fromkeys(e.theorem for e in entries))
     head = ("method", "direction", solved, "bound", "order", "cold ms", "source")
-    rows = [
-        (
-            e.method,
-            e.direction.value if e.neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE else "-",
-            shown(e.value, 6) if e.bound is Bound.UPPER else shown_down(e.value, 6),
-            e.bound.value.removesuffix(" bound"),
-            "-" if np.isnan(e.order) else f"{e.order:.4g}" + ("*" if e.at_order_edge else ""),
-            f"{1e3 * e.seconds:.0f}",
-            f"[{sources.index(e.theorem) + 1}]",
-        )
-        for e in entries
-    ]
+    rows = [(*_cells(e), f"{1e3 * e.seconds:.0f}", f"[{sources.index(e.theorem) + 1}]") for e in entries]
     lines = columns(head, rows)
     uppers = [e for e in entries if e.bound is Bound.UPPER]
     best = {d: min(e.value for e in uppers if e.direction is d) for d in dict.fromkeys(e.direction for e in uppers)}

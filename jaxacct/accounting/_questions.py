@@ -1,6 +1,5 @@
 """The questions that people ask: epsilon and delta, from above or from both sides."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from jaxacct._types import Direction, Interval, NeighboringRelation, Progress
 from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.accounting._slopes import differentiable
 from jaxacct.answering import answer, question_of
-from jaxacct.answering._found import Found
 from jaxacct.answering._question import interval_question
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
@@ -110,8 +108,11 @@ def epsilon(
     if isinstance(mechanism, RdpCurve):
         _refuse_choices(mechanism, method, direction, neighboring_relation, prefix)
         return as_python(curve_epsilon(mechanism, target_delta))
-    choices = {"method": method, "direction": direction, "precision": precision}
-    return _upper_end(after(prefix, mechanism, neighboring_relation), Query.EPSILON, target_delta, choices)
+    choices: dict[str, Any] = {"method": method, "direction": direction, "precision": precision}
+    asked = after(prefix, mechanism, neighboring_relation)
+    if is_traced(asked, target_delta):
+        return differentiable(asked, Query.EPSILON, target_delta, choices)
+    return as_python(answer(question_of(asked, Query.EPSILON, target_delta, **choices)).high)
 
 
 def delta(
@@ -152,22 +153,11 @@ def delta(
     if isinstance(mechanism, RdpCurve):
         _refuse_choices(mechanism, method, direction, neighboring_relation, prefix)
         return as_python(curve_delta(mechanism, target_epsilon))
-    choices = {"method": method, "direction": direction, "precision": precision}
-    return _upper_end(after(prefix, mechanism, neighboring_relation), Query.DELTA, target_epsilon, choices)
-
-
-def _upper_end(mechanism: Mechanism, query: Query, target: Any, choices: dict[str, Any]) -> Any:
-    """The certified upper end that methods find, by the `choices` of `question_of`."""
-
-    def find(mechanism: Mechanism, target: Any, width: float) -> Found:
-        question = question_of(mechanism, query, target, **choices)
-        if not question.is_quick:
-            question = dataclasses.replace(question, width=min(question.width, width))
-        return answer(question)
-
-    if not is_traced(mechanism, target):
-        return as_python(answer(question_of(mechanism, query, target, **choices)).high)
-    return as_python(differentiable(find, query, mechanism, target))
+    choices: dict[str, Any] = {"method": method, "direction": direction, "precision": precision}
+    asked = after(prefix, mechanism, neighboring_relation)
+    if is_traced(asked, target_epsilon):
+        return differentiable(asked, Query.DELTA, target_epsilon, choices)
+    return as_python(answer(question_of(asked, Query.DELTA, target_epsilon, **choices)).high)
 
 
 def epsilon_interval(

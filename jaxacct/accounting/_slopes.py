@@ -6,9 +6,10 @@ needed: the certified answers beside the one asked for say how it changes.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from jaxacct._jax import jax, jnp
 from jaxacct._method import Query
 from jaxacct._precision import is_traced, narrowed_up
+from jaxacct.answering import answer
 from jaxacct.answering._found import Found
-from jaxacct.answering._question import check_mechanism
+from jaxacct.answering._question import check_mechanism, question_of
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import number_paths, value_at
 
@@ -30,22 +32,27 @@ _SHARPER = 0.1  # the width of brackets behind slopes, over that of other questi
 _SIDES = (-1.0, 1.0, -2.0, 2.0)  # steps to try: the first two that are in range are taken
 _MOST = 256  # slopes, of all points together, beyond which a program takes less time
 
-Find = Callable[[Any, Any, float], Found]
 Numbers = Sequence[Any]
 
 
-def differentiable(find: Find, query: Query, mechanism: Mechanism, target: Any) -> Any:
+def differentiable(mechanism: Mechanism, query: Query, target: Any, choices: Mapping[str, Any]) -> Any:
     """The upper end that is found, with the slopes of the sharp answer wherever JAX asks for them outside traced code.
 
     Each slope is a difference of three answers. Inside traced code, at a number that is 0 or cannot be moved, and where
     there are very many, slopes are those of the program that answers there.
 
     Args:
-      find: ``(mechanism, target, width)``, for numbers traced or not; brackets are to be at least as narrow as `width`.
-      query, mechanism, target: what is asked; some of its numbers are traced.
+      mechanism, query, target: what is asked; tracers among its numbers.
+      choices: of `question_of`.
     """
     leaves, structure = jax.tree.flatten((mechanism, target))
     traced_at = [i for i, leaf in enumerate(leaves) if is_traced(leaf)]
+
+    def find(mechanism: Mechanism, target: Any, width: float) -> Found:
+        question = question_of(mechanism, query, target, **choices)
+        if not question.is_quick:
+            question = dataclasses.replace(question, width=min(question.width, width))
+        return answer(question)
 
     def around(numbers: Numbers) -> tuple[Any, Any]:
         whole = dict(enumerate(leaves)) | dict(zip(traced_at, numbers, strict=True))

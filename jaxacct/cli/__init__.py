@@ -54,7 +54,7 @@ def _parser(asked: str | None) -> tuple[Parser, dict[str, Parser]]:
     return parser, leaves
 
 
-def _add_schemes(branch: argparse.ArgumentParser, command: Command) -> dict[str, Parser]:
+def _add_schemes(branch: Parser, command: Command) -> dict[str, Parser]:
     from jaxacct.cli._options import add_options
     from jaxacct.cli._schemes import SCHEMES
 

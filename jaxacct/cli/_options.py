@@ -103,7 +103,7 @@ class Scheme:
             said = [flag_of(o.name) for o in self.options if o.name in found and str(whole[o.name]) != str(o.default)]
             if said:
                 raise ValueError(f"{said[0]} must be left out: it follows from the sizes given")
-            whole |= found | {"dataset_size": values["dataset_size"]}
+            whole |= {**found, "dataset_size": values["dataset_size"]}
         whole["neighboring_relation"] = values.get("neighboring_relation")
         needed = [o for o in self.options if o.default is None and not o.is_optional and o.name != without]
         missing = [option.flag for option in needed if whole[option.name] is None]

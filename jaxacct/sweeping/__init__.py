@@ -92,7 +92,8 @@ def sweep(
         more as there are cores once what is left would take it long. Answers and file are the same to the last bit
         whichever it is, on processors of one kind.
       progress: True for a tqdm bar, or lines on standard error without tqdm; or a function of (done, total).
-      out: path of a file of comma-separated values, written as chunks are done, below one line of settings; chunks
+      out: path of a file of comma-separated values, written as chunks are done; its settings are in
+        "PATH.json" beside it; chunks
         that overtake others wait in a second file beside it, "PATH.later".
       resume: whether to continue the sweep in `out`, if it is there. The outcome is the same to the last bit.
 

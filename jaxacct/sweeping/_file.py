@@ -1,4 +1,4 @@
-"""The file of a sweep: settings, then rows in order, safe on disk; beside it what was answered out of order."""
+"""The file of a sweep: rows in order, safe on disk; beside it its settings, and what was answered out of order."""
 
 import json
 import os
@@ -35,8 +35,38 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"{name}={os.fspath(path)!r} must be in a directory that can be written to, not {folder!r}")
 
 
+def settings_path(path: str | os.PathLike[str]) -> str:
+    """Where the settings of a file of rows are: beside it, so that its rows are read as they are."""
+    return f"{os.fspath(path)}.json"
+
+
+def write_settings(path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
+    """Writes the settings beside a file of rows, whole or not at all."""
+    begun = f"{settings_path(path)}.part"
+    with open(begun, "w", encoding="utf-8") as file:
+        file.write(json.dumps(settings, sort_keys=True, indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(begun, settings_path(path))
+
+
+def read_settings(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The settings beside a file of rows, or on its first line, where they once were; None where there are none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            first = file.readline()
+        if first.startswith(MARK):
+            held = json.loads(first.removeprefix(MARK))
+        else:
+            with open(settings_path(path), encoding="utf-8") as file:
+                held = json.load(file)
+    except (FileNotFoundError, ValueError):
+        return None
+    return held if isinstance(held, dict) else None
+
+
 class SweepFile:
-    """Rows of comma-separated text below one line of settings and one of names.
+    """Rows of comma-separated text below one line of names; the settings are in "PATH.json" (`settings_path`).
 
     Chunks that come back before those in front of them wait in a second file, "PATH.later", until the rows reach them:
     a line "number,value,value,.." for each. It is gone when the sweep is complete.
@@ -52,9 +82,8 @@ class SweepFile:
         self, path: str | os.PathLike[str], settings: dict[str, Any], grid: Grid, quantity: str, chunk_size: int
     ):
         self._path, self._settings, self._grid, self._chunk_size = os.fspath(path), settings, grid, chunk_size
-        names = ",".join((*grid.columns, quantity))
-        self._settings_line = f"{MARK}{json.dumps(settings, sort_keys=True)}\n".encode()
-        self._header = self._settings_line + f"{names}\n".encode()
+        self._settings_line = f"{MARK}{json.dumps(settings, sort_keys=True)}\n".encode()  # of the second file
+        self._header = f"{','.join((*grid.columns, quantity))}\n".encode()
         self._has_later = False
         self._end = 0  # bytes of whole rows in the file
 
@@ -82,6 +111,7 @@ class SweepFile:
                 pass
         except FileExistsError:
             raise ValueError(f"out={self._path!r} exists: resume=True continues it, or remove it") from None
+        write_settings(self._path, self._settings)
         self._append(self._path, self._header)
         self._end = len(self._header)
         self.finish()  # what is there belongs to a file that was removed
@@ -97,9 +127,9 @@ class SweepFile:
                 data = file.read()
         except FileNotFoundError:
             return None
-        if not data.startswith(self._header):
-            if self._header.startswith(data):  # killed while it was begun
-                return None
+        if data != self._header and self._header.startswith(data):  # killed while it was begun
+            return None
+        if not data.startswith(self._header) or read_settings(self._path) != json.loads(json.dumps(self._settings)):
             raise ValueError(self._difference(data))
         lines = data[len(self._header) :].decode(errors="replace").splitlines(keepends=True)
         if lines and not lines[-1].endswith("\n"):
@@ -137,12 +167,10 @@ class SweepFile:
 
     def _difference(self, data: bytes) -> str:
         """In which settings the file differs."""
-        first = data.split(b"\n", 1)[0].decode(errors="replace")
-        try:
-            theirs = json.loads(first.removeprefix(MARK)) if first.startswith(MARK) else None
-        except ValueError:
-            theirs = None
-        if not isinstance(theirs, dict):
+        theirs = read_settings(self._path)
+        if theirs is None and data.startswith(self._header):
+            return f"out={self._path!r} needs its settings beside it, in {settings_path(self._path)!r}, to be resumed"
+        if theirs is None:
             return f"out={self._path!r} is not the file of a sweep"
         ours = json.loads(json.dumps(self._settings))
         names = [name for name in sorted({*ours, *theirs} - {"axes"}) if ours.get(name) != theirs.get(name)]

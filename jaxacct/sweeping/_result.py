@@ -1,7 +1,6 @@
 """What a sweep returns."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._html import lines, table
 from jaxacct._types import Bound
 from jaxacct.sweeping import _tables
-from jaxacct.sweeping._grid import MARK, Grid, grid_settings, rows
+from jaxacct.sweeping._file import write_settings
+from jaxacct.sweeping._grid import Grid, grid_settings, rows
 from jaxacct.workers import FailedChunk
+
+_ROWS_SHOWN = 10  # of a notebook's table
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -59,6 +62,22 @@ class SweepResult:
         points = f"{done}{self.grid.size} point{'' if self.grid.size == 1 else 's'}"
         return f"<SweepResult: {self.bound.value}s of {self.quantity}{at}, {points}: {axes}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the first points as a table, and lines over the first axis where there are one or two."""
+        columns = self.columns()
+        rows = list(zip(*(column[:_ROWS_SHOWN].tolist() for column in columns.values()), strict=True))
+        cells = [[str(value) for value in row] for row in rows]
+        if self.num_done > _ROWS_SHOWN:
+            cells.append(["…"] * len(columns))
+        picture, axes = "", [np.asarray(axis, np.float64) for axis in self.grid.axes.values()]
+        if self.num_done == self.grid.size and self.values.ndim == len(axes) <= 2:
+            series = self.values.reshape(len(axes[0]), -1).T
+            order = np.argsort(axes[0], kind="stable")
+            over = f"{self.quantity} over {self.grid.columns[0]}"
+            picture = lines(axes[0][order].tolist(), series[:, order].tolist(), over)
+            picture = f"<div>{over}</div>{picture}" if picture else ""
+        return table(tuple(columns), cells, repr(self).strip("<>")) + picture
+
     def columns(self) -> dict[str, NDArray[Any]]:
         """The axes' values and the answer at every point that was answered, [num_done] each."""
         numbers = np.arange(self.num_done) if self.answered is None else np.flatnonzero(self.answered)
@@ -85,16 +104,16 @@ class SweepResult:
         return _tables.labelled(self.quantity, self.grid, self.values, self.settings())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Writes a line of settings, which starts with "#", one of names, and one for each point.
+        """Writes a line of names and one for each point, and the settings as JSON beside it, in "PATH.json".
 
-        Others read it as `pandas.read_csv(path, comment="#")`; every number reads back as itself.
+        `pandas.read_csv(path)` and spreadsheets read it as it is; every number reads back as itself.
         """
         points = self.columns()
         values = points.pop(self.quantity)
         with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(f"{MARK}{json.dumps(self.settings(), sort_keys=True)}\n")
             file.write(",".join((*points, self.quantity)) + "\n")
             file.writelines(rows(points, values))
+        write_settings(path, self.settings())
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Writes the columns as a Parquet file, the settings among its metadata; pyarrow must be installed."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from jaxacct._method import Query
 from jaxacct._types import Bound
 from jaxacct.measures import KINDS
+from jaxacct.sweeping._file import read_settings, settings_path
 from jaxacct.sweeping._grid import MARK, Grid, Layout
 
 _KEY = b"jaxacct sweep"  # of the settings among the metadata of a Parquet file
@@ -142,16 +143,19 @@ def _from_parquet(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _from_text(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    settings = read_settings(path)
+    if settings is None:
+        raise _no_sweep(path)
     with open(path, encoding="utf-8", errors="replace") as file:
-        first, names = file.readline(), file.readline().rstrip("\n").split(",")
-        if not first.startswith(MARK):
-            raise _no_sweep(path)
+        first = file.readline()
+        names = (file.readline() if first.startswith(MARK) else first).rstrip("\n").split(",")
         lines = [line for line in file if line.endswith("\n")]  # the last one may be cut off
     table = np.loadtxt(lines, np.float64, delimiter=",", ndmin=2) if lines else np.zeros((0, len(names)))
     if table.shape[1] != len(names):
         raise _no_sweep(path)
-    return json.loads(first.removeprefix(MARK)), dict(zip(names, table.T, strict=True))
+    return settings, dict(zip(names, table.T, strict=True))
 
 
 def _no_sweep(path: str | os.PathLike[str]) -> ValueError:
-    return ValueError(f"path={os.fspath(path)!r} is not the file of a sweep")
+    beside = f" (the settings of one are beside it, in {settings_path(path)!r})"
+    return ValueError(f"path={os.fspath(path)!r} is not the file of a sweep{beside}")

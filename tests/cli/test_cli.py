@@ -282,7 +282,7 @@ def test_sweep_to_standard_output_and_to_a_file(capsys, tmp_path):
     path = tmp_path / "sweep.csv"
     assert "6 points" in run(capsys, *grid, "--out", str(path))
     assert "6 points" in run(capsys, *grid, "--out", str(path), "--resume")
-    head, *rows = path.read_text().splitlines()[1:]
+    head, *rows = path.read_text().splitlines()
     assert head == lines[0]
     for row, shown in zip(rows, table, strict=True):  # files are written by one program, whatever was asked before
         assert [float(x) for x in row.split(",")] == pytest.approx(shown, rel=1e-12)

@@ -24,7 +24,7 @@ _PACKAGE = _ROOT / "jaxacct"
 _LAYERS = (
     ("_jax",),
     ("_trees",),
-    ("_ground", "_meshes", "workers"),
+    ("_alike", "_ground", "_html", "_meshes", "workers"),
     ("_citations", "_patience", "_precision", "_sharing", "_types", "_validate", "_work"),
     ("special", "mechanisms", "_method"),
     ("curves", "divergence"),

@@ -338,7 +338,7 @@ def _interrupt(line, path, seconds):
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=120)[1]
-    rows = path.read_text().splitlines()[2:] if path.exists() else []
+    rows = path.read_text().splitlines()[1:] if path.exists() else []
     later = path.with_name(path.name + ".later")  # chunks that other processes answered ahead of their turn
     chunks = dict(line.split(",", 1) for line in later.read_text().splitlines()[1:]) if later.exists() else {}
     sizes = {int(number): values.count(",") + 1 for number, values in chunks.items()}

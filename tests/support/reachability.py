@@ -7,7 +7,8 @@ of a module (not its definitions) run on import, and what they mention is used. 
 special and overriding methods; any other method counts as used once its name is mentioned as an attribute or keyword
 anywhere in what is reached, whatever the object; so do all methods of a class with a base from outside the package,
 which may call them. What decorates a definition by another one of the package (`@f.defjvp`, `@f.register`) is reached
-with that one. `__getattr__` and `__dir__` of a module are the interpreter's to call. Too generous, never too strict.
+with that one. `__getattr__` and `__dir__` of a module are the interpreter's to call, `_repr_html_` a notebook's. Too
+generous, never too strict.
 """
 
 import ast
@@ -88,7 +89,7 @@ def unreached(package: Path, public: Iterable[Definition]) -> list[Definition]:
         # methods of reached classes whose names were mentioned since
         for class_at, method in _methods(nodes, seen):
             at = (class_at[0], f"{class_at[1]}.{method.name}")
-            called = method.name.startswith("__") or method.name in attributes
+            called = method.name.startswith(("__", "_repr_html_")) or method.name in attributes
             called = called or (class_at in public and not method.name.startswith("_"))
             called = called or _has_outer_base(modules[class_at[0]], nodes[class_at], modules)
             if at not in reached_methods and called:
