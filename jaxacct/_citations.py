@@ -49,6 +49,7 @@ PAPERS = {
     "Su, Cheng & Wang 2025": _ARXIV + "2504.07414",
     "Takagi & Liew 2026": _ARXIV + "2601.19154",
     "Vadhan 2017": _DOI + "10.1007/978-3-319-57048-8_7",
+    "Zhu & Wang 2020": "https://papers.nips.cc/paper/2020/hash/e9bf14a419d77534105016f5ec122d62-Abstract.html",
     "Zhu, Dong & Wang 2022": _ARXIV + "2106.08567",
 }
 """By the names and years that theorems are cited by; where these have several papers, by what tells them apart."""
