@@ -59,7 +59,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         (PoissonSampled, base): (
             PARTICIPATION_ON_HOST,
             _DISTRIBUTION,
-            *([laws(spares=())] if base in _WITH_LAWS else []),
+            *(_LAWS if base in _WITH_LAWS else ()),
         )
         for base in BASES
         if base not in (Gaussian, DiscretePair, Laplace)
