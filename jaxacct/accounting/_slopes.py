@@ -87,7 +87,7 @@ def differentiable(mechanism: Mechanism, query: Query, target: Any, choices: Map
                 for i, two in zip(active, moved, strict=True):
                     beside = [(beside[i], find(*around(beside), width).high) for beside in two]
                     slope = _slope((numbers[i], here.high), *beside)
-                    tangent_out += jnp.asarray(slope, out.dtype) * tangents[i]
+                    tangent_out += jnp.asarray(slope, out.dtype) * jnp.asarray(tangents[i]).astype(out.dtype)
                 return out, tangent_out
 
         def of_active(*moving: Any) -> Any:
