@@ -1,13 +1,13 @@
-"""What a first answer costs in a fresh process, beyond `import jax`: what a newcomer waits for.
+"""What a first answer costs in a fresh process: what a newcomer waits for.
 
     python bench/first_answers.py [--rounds N] [--only TEXT] [--json FILE] [--report DIRECTORY]
 
-CPU seconds (user + system) of each command, from the interpreter's start to its end, less those of `python -c "import
-jax"` in the same round; medians over rounds, in which every command has its turn. `MiB` is the peak of resident memory
-beyond the same process's. A peer's own first answers to the Poisson question stand beside ours where dp_accounting is
-installed. Sources are compiled to byte code beforehand, as an installed package's are: every command runs once before
-it is measured. JAX's cache of compiled programs is left out. `--report` writes FIRST_ANSWERS.md to a folder, with what
-every command of the documentation costs, once, beside.
+CPU seconds (user + system) of each command, from the interpreter's start to its end; medians over rounds, in which
+every command has its turn. `MiB` is the peak of resident memory. `import jax`, which a concrete question does not need,
+and a peer's own first answers to the Poisson question (where dp_accounting is installed) stand beside ours. Sources are
+compiled to byte code beforehand, as an installed package's are: every command runs once before it is measured. JAX's
+cache of compiled programs is left out. `--report` writes FIRST_ANSWERS.md to a folder, with what every command of the
+documentation costs, once, beside.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _BYTE_CODE = tempfile.TemporaryDirectory(prefix="byte-code-")
 
 
 class First(NamedTuple):
-    """A command in a fresh process; `limit`: seconds beyond `import jax` that it is meant to stay within."""
+    """A command in a fresh process; `limit`: seconds that it is meant to stay within."""
 
     arguments: tuple[str, ...]
     limit: float | None = None
@@ -63,28 +63,28 @@ _PEERS = {
 
 COMMANDS = {
     UNIT: _python("import jax"),
-    "import jaxacct": _python("import jaxacct", 0.15),
+    "import jaxacct": _python("import jaxacct", 0.1),
     "jaxacct --help": _typed("--help", None),
-    "epsilon, Poisson": _asked("ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 10_000)", 0.6),
-    "epsilon, allocation": _asked("ja.RandomAllocation(ja.Gaussian(1.0), 1000)", 0.6),
-    "epsilon, allocation, 10 epochs": _asked("ja.RandomAllocation(ja.Gaussian(1.0), 1000, num_epochs=10)", 0.6),
-    "epsilon, shuffle": _asked("ja.Shuffled(ja.LocalRandomizer(1.0), 1_000_000)", 0.6),
-    "epsilon, check-in": _asked("ja.CheckIn(ja.LocalRandomizer(2.0), 10_000, 0.01)", 0.6),
-    "epsilon, ten rounds of a shuffle": _asked("ja.Shuffled(ja.LocalRandomizer(1.0), 1_000_000, 10)", 1.5),
+    "epsilon, Poisson": _asked("ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 10_000)", 0.4),
+    "epsilon, allocation": _asked("ja.RandomAllocation(ja.Gaussian(1.0), 1000)", 0.4),
+    "epsilon, allocation, 10 epochs": _asked("ja.RandomAllocation(ja.Gaussian(1.0), 1000, num_epochs=10)", 0.4),
+    "epsilon, shuffle": _asked("ja.Shuffled(ja.LocalRandomizer(1.0), 1_000_000)", 0.4),
+    "epsilon, check-in": _asked("ja.CheckIn(ja.LocalRandomizer(2.0), 10_000, 0.01)", 0.4),
+    "epsilon, ten rounds of a shuffle": _asked("ja.Shuffled(ja.LocalRandomizer(1.0), 1_000_000, 10)", 0.4),
     "calibrate, Poisson": _asked(
-        "ja.PoissonSampled(ja.Gaussian(None), 0.01, 1000)", 1.5, "calibrate(run, 'noise_multiplier', 1.0, 1e-6)"
+        "ja.PoissonSampled(ja.Gaussian(None), 0.01, 1000)", 0.5, "calibrate(run, 'noise_multiplier', 1.0, 1e-6)"
     ),
     "jaxacct epsilon allocation, 10 epochs": _typed(
-        "epsilon allocation --noise-multiplier 1 --num-steps 1000 --num-epochs 10 --delta 1e-6", 1.0
+        "epsilon allocation --noise-multiplier 1 --num-steps 1000 --num-epochs 10 --delta 1e-6", 0.5
     ),
     "jaxacct epsilon poisson": _typed(
-        "epsilon poisson --noise-multiplier 1 --sampling-prob .01 --num-steps 1000 --delta 1e-6", 1.0
+        "epsilon poisson --noise-multiplier 1 --sampling-prob .01 --num-steps 1000 --delta 1e-6", 0.5
     ),
-    "jaxacct epsilon shuffle": _typed("epsilon shuffle --local-epsilon 1 --num-reports 1000000 --delta 1e-6", 1.0),
+    "jaxacct epsilon shuffle": _typed("epsilon shuffle --local-epsilon 1 --num-reports 1000000 --delta 1e-6", 0.5),
     "jaxacct epsilon check-in": _typed(
-        "epsilon check-in --local-epsilon 2 --num-users 10000 --check-in-prob .01 --delta 1e-6", 1.5
+        "epsilon check-in --local-epsilon 2 --num-users 10000 --check-in-prob .01 --delta 1e-6", 0.5
     ),
-    "jaxacct compare allocation": _typed("compare allocation --noise-multiplier 1 --num-steps 1000 --delta 1e-6", 5.0),
+    "jaxacct compare allocation": _typed("compare allocation --noise-multiplier 1 --num-steps 1000 --delta 1e-6", 2.0),
 }
 
 
@@ -115,15 +115,13 @@ def once(first: First) -> tuple[float, float]:
 
 
 def measure(commands: dict[str, First], rounds: int) -> dict[str, dict[str, float]]:
-    """Medians of seconds and MiB beyond those of `import jax`; of this one itself where it is the command."""
+    """Medians of seconds and MiB."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for first in commands.values():
         once(first)
     for _ in range(rounds):
-        base = once(COMMANDS[UNIT])
         for name, first in commands.items():
-            used = once(first)
-            found[name].append(used if name == UNIT else (used[0] - base[0], used[1] - base[1]))
+            found[name].append(once(first))
     return {
         name: {
             "seconds": statistics.median(seconds for seconds, _ in runs),
@@ -135,7 +133,7 @@ def measure(commands: dict[str, First], rounds: int) -> dict[str, dict[str, floa
 
 def judged(limit: float | None, seconds: float) -> str:
     """Whether `seconds` are within the limit, in words; nothing without one."""
-    return "" if limit is None else f"at most +{limit:g}: {'met' if seconds <= limit else 'not met'}"
+    return "" if limit is None else f"at most {limit:g}: {'met' if seconds <= limit else 'not met'}"
 
 
 def report(found: dict[str, dict[str, float]], commands: dict[str, First], rounds: int, folder: str) -> None:
@@ -148,17 +146,15 @@ def report(found: dict[str, dict[str, float]], commands: dict[str, First], round
         machine_in_words(),
         "",
         f"Written by `python bench/first_answers.py --rounds {rounds} --report bench`: CPU seconds of a fresh process,",
-        "from the interpreter's start to its end, beyond those of `import jax` in the same round, and the peak of its",
-        f"memory beyond the same process's; medians of {rounds} rounds, in which every command has its turn. Byte",
-        "code is there, as an installed package's is; nothing that XLA compiled is kept between them.",
+        f"from the interpreter's start to its end, and the peak of its memory; medians of {rounds} rounds, in which",
+        "every command has its turn. Byte code is there, as an installed package's is; no compiled program is kept.",
         "",
         "| what is run | seconds | MiB | limit |",
         "| --- | --- | --- | --- |",
     ]
     for name, row in found.items():
-        sign = "" if name == UNIT else "+"
         limit = judged(commands[name].limit, row["seconds"])
-        lines.append(f"| {name} | {row['seconds']:{sign}.2f} | {row['mib']:{sign}.0f} | {limit} |")
+        lines.append(f"| {name} | {row['seconds']:.2f} | {row['mib']:.0f} | {limit} |")
     lines += ["", "## Every command of the documentation", "", "| command | seconds, all of it |", "| --- | --- |"]
     shown = sorted((once(first)[0], name) for name, first in documented().items())
     lines += [f"| `{name}` | {seconds:.2f} |" for seconds, name in shown]
@@ -180,9 +176,8 @@ def main() -> None:
     commands = {name: first for name, first in commands.items() if args.only in name or name == UNIT}
     found = measure(commands, args.rounds)
     for name, row in found.items():
-        sign = "" if name == UNIT else "+"
         limit = judged(commands[name].limit, row["seconds"])
-        print(f"{name:<42} {row['seconds']:{sign}.2f} s  {row['mib']:{sign}.0f} MiB  {limit}", flush=True)
+        print(f"{name:<42} {row['seconds']:.2f} s  {row['mib']:.0f} MiB  {limit}", flush=True)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=2)

@@ -325,7 +325,7 @@ def _warm(task: str) -> tuple[float, float]:
 
 
 def _first(*questions: str) -> tuple[float, ...]:
-    """CPU seconds of first answers beyond the import of JAX."""
+    """CPU seconds of first answers."""
     return tuple(float(_rows("FIRST_ANSWERS.md")[name][0]) for name in questions)
 
 
@@ -478,7 +478,7 @@ MEASURED = (
             _warm("poisson 1e4, prv-accountant")[1],
         ),
     ),
-    Claim(README, "beyond `import jax` ({:.1f} s)", lambda: _first("import jax")),
+    Claim(README, "`import jax` alone takes {:.1f} s", lambda: _first("import jax")),
     Claim(README, "| epsilon of 10,000 Poisson-sampled steps | {:.1f} |", lambda: _first("epsilon, Poisson")),
     Claim(
         README,
