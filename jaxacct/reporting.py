@@ -17,7 +17,7 @@ from jaxacct._citations import linked_markdown
 from jaxacct._html import Text
 from jaxacct._types import Bound, EstimateWarning, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
-from jaxacct.accounting import Entry, deciding, delta_interval, epsilon_interval
+from jaxacct.accounting import Entry, Plan, deciding, delta_interval, epsilon_interval
 from jaxacct.accounting._entries import columns
 from jaxacct.accounting._questions import only_target
 from jaxacct.accounting._truncation import epsilon_within, excess, sum_up
@@ -411,7 +411,7 @@ def step_fields(step: Planned, mechanism: Mechanism) -> dict[str, Any]:
     }
 
 
-def plan_text(steps: tuple[Planned, ...], mechanism: Mechanism) -> str:
+def plan_text(steps: Plan, mechanism: Mechanism) -> str:
     """The steps of a plan as a table, a line for each, and below it how each is run."""
     two_sided = len(mechanism.directions) > 1
     head = ("method", "ends", "direction", "warm", "cold", "theorem")
@@ -420,5 +420,4 @@ def plan_text(steps: tuple[Planned, ...], mechanism: Mechanism) -> str:
         sides = " and ".join(fields["directions"]) if two_sided else "-"
         name, ends, cost, cold, theorem = (fields[key] for key in ("method", "ends", "cost", "cold", "theorem"))
         rows.append((name, ends, sides, cost, cold, theorem))
-    runs = (f"{number}. {step.method.name}: {step.run}." for number, step in enumerate(steps, 1))
-    return "\n".join([*columns(head, rows), "", *runs])
+    return "\n".join([*columns(head, rows), "", repr(steps)])

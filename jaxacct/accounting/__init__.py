@@ -3,11 +3,12 @@
 from jaxacct.accounting._compare import compare, deciding
 from jaxacct.accounting._curves import allocation_rdp, pld, rdp
 from jaxacct.accounting._entries import Entry
-from jaxacct.accounting._plan import plan
+from jaxacct.accounting._plan import Plan, plan
 from jaxacct.accounting._questions import delta, delta_interval, epsilon, epsilon_interval
 
 __all__ = [
     "Entry",
+    "Plan",
     "allocation_rdp",
     "compare",
     "deciding",

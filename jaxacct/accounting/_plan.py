@@ -1,5 +1,7 @@
 """Which methods a question would be asked of, and in which order, without asking any of them."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,22 @@ from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 
 
+class Plan(tuple[Planned, ...]):
+    """The steps of a plan: a tuple, which shows itself as a numbered sentence for each step.
+
+    >>> import jaxacct as ja
+    >>> run = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01, num_steps=100)
+    >>> str(ja.accounting.plan(run, target_delta=1e-6)).splitlines()[0].partition(";")[0]
+    '1. exact (remove and add): by complex moments on a contour'
+    """
+
+    def __repr__(self) -> str:
+        told = len({step.directions for step in self}) > 1
+        sides = (f" ({' and '.join(d.value for d in step.directions)})" if told else "" for step in self)
+        rows = enumerate(zip(self, sides, strict=True), 1)
+        return "\n".join(f"{number}. {step.method.name}{side}: {step.run}." for number, (step, side) in rows)
+
+
 def plan(
     mechanism: Mechanism,
     target_delta: Any = None,
@@ -21,7 +39,7 @@ def plan(
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
     traced: bool = False,
-) -> tuple[Planned, ...]:
+) -> Plan:
     """The steps in which `epsilon` (or `delta`) would be answered, in the order asked, in words; nothing is computed.
 
     A step is asked only if those before it leave something open. Which steps there are, and how each is run, depends on
@@ -38,9 +56,9 @@ def plan(
       traced: bool, whether to plan for the question inside `jax.jit`, `jax.vmap` or `jax.grad`.
 
     Returns:
-      Steps, a tuple: each has a ``method`` (name, theorem, ends, cost warm and cold), ``directions`` and a ``run``: in
-      words, the ``engine`` that does its work, the ``device``, the ``chunks`` in which points are answered, and
-      ``why`` it stands at its place and runs there. Prints as one line.
+      A `Plan`, the tuple of the steps: each has a ``method`` (name, theorem, ends, cost warm and cold), ``directions``
+      and a ``run``: in words, the ``engine`` that does its work, the ``device``, the ``chunks`` in which points are
+      answered, and ``why`` it stands at its place and runs there.
 
     Raises:
       ValueError: as `epsilon` and `delta`.
@@ -62,7 +80,7 @@ def plan(
     query, target = only_target(target_delta, target_epsilon)
     mechanism = in_relation(mechanism, neighboring_relation)
     if not traced:
-        return planned(question_of(mechanism, query, target, precision=precision))
+        return Plan(planned(question_of(mechanism, query, target, precision=precision)))
     found: list[tuple[Planned, ...]] = []
 
     def inside(target: Any) -> Any:
@@ -70,4 +88,4 @@ def plan(
         return target
 
     jax.eval_shape(inside, np.asarray(target, np.float32))
-    return found[0]
+    return Plan(found[0])

@@ -98,8 +98,8 @@ def test_a_plan_is_printed_instead_of_computed(capsys, monkeypatch):
     head, *lines = table.splitlines()
     steps = ja.accounting.plan(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), 1e-6)
     assert head.split() == ["method", "ends", "direction", "warm", "cold", "theorem"]
-    numbers = enumerate(steps, 1)
-    assert words.splitlines() == [f"{number}. {step.method.name}: {step.run}." for number, step in numbers]
+    assert words.rstrip() == repr(steps)
+    assert all(f"{step.method.name} (" in line for step, line in zip(steps, words.splitlines(), strict=True))
     assert len(lines) == len(steps) > 2
     for line, step in zip(lines, steps, strict=True):
         assert line.startswith(step.method.name)
