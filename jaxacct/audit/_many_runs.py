@@ -48,6 +48,22 @@ def joint_level(significance: float) -> float:
     return low
 
 
+def at_least(counts: Any, runs: int, probabilities: Any) -> NDArray[Any]:
+    """P[Binomial(runs, probability) >= count] [..] of counts from 0 to `runs`: SciPy's bdtrc errs by much at 10^7."""
+    from scipy import special  # type: ignore[import-untyped]
+
+    counts = np.asarray(counts, np.float64)
+    return np.where(counts > 0.0, special.betainc(np.maximum(counts, 1.0), runs + 1.0 - counts, probabilities), 1.0)
+
+
+def at_most(count: int, runs: int, probabilities: Any) -> NDArray[Any]:
+    """P[Binomial(runs, probability) <= count] [..] of a count from 0 to `runs`."""
+    from scipy import special
+
+    found: NDArray[Any] = np.ones_like(probabilities)
+    return special.betaincc(count + 1.0, float(runs - count), probabilities) * found if count < runs else found
+
+
 def refuted_epsilon(hits: int, runs_in: int, alarms: int, runs_out: int, delta: float, significance: float) -> float:
     """The largest epsilon found that no test with such counts may have at (epsilon, delta), at that significance.
 
@@ -57,7 +73,7 @@ def refuted_epsilon(hits: int, runs_in: int, alarms: int, runs_out: int, delta: 
     below that for every q, with the largest p that q allows: p rises with q, so that on a cell of q the product is at
     most that of the tails at its far end and its near end.
     """
-    from scipy import special  # type: ignore[import-untyped]
+    from scipy import special
 
     level = joint_level(significance) * (1.0 - _SLACK)
     tails = np.append(np.exp(np.arange(math.log(_LEAST), 0.0, math.log(_RATIO))), 1.0)[::-1]
@@ -67,12 +83,12 @@ def refuted_epsilon(hits: int, runs_in: int, alarms: int, runs_out: int, delta: 
     else:
         q = np.zeros(tails.size)
     q = np.append(np.minimum(q * (1.0 + _SLACK), 1.0), 1.0)
-    few = np.minimum(special.bdtr(alarms, runs_out, q[:-1]) * (1.0 + _SLACK), 1.0)
+    few = np.minimum(at_most(alarms, runs_out, q[:-1]) * (1.0 + _SLACK), 1.0)
 
     def is_refuted(epsilon: float) -> bool:
         p = np.minimum(math.exp(epsilon) * q + delta, 1.0 - math.exp(-epsilon) * (1.0 - q - delta))
         p = np.clip(p * (1.0 + _SLACK), 0.0, 1.0)
-        many = special.bdtrc(hits - 1.0, runs_in, p) if hits else np.ones(p.size)
+        many = at_least(hits, runs_in, p)
         return bool(np.all(many[1:] * (1.0 + _SLACK) * few <= level))
 
     if not is_refuted(0.0):

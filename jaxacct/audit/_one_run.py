@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._validate import check_epsilon, checked_whole
-from jaxacct.audit._many_runs import check_level, check_question, checked_scores
+from jaxacct.audit._many_runs import at_least, check_level, check_question, checked_scores
 from jaxacct.audit._result import Audit
 
 _COUNTS = 8  # numbers of guesses that are tried where none is given, in even ratios
@@ -41,8 +41,6 @@ def p_value(num_canaries: int, num_guesses: int, num_right: int, epsilon: float,
     >>> round(p_value(100, 20, 18, epsilon=1.0, delta=0.0), 4), round(p_value(100, 20, 18, epsilon=1.0, delta=1e-4), 4)
     (0.0648, 0.0681)
     """
-    from scipy import special  # type: ignore[import-untyped]
-
     guesses = checked_whole("num_guesses", num_guesses, 0, checked_whole("num_canaries", num_canaries, 1, 2**53))
     checked_whole("num_right", num_right, 0, guesses)
     check_epsilon("epsilon", epsilon)
@@ -50,13 +48,13 @@ def p_value(num_canaries: int, num_guesses: int, num_right: int, epsilon: float,
     if num_right == 0:
         return 1.0
     right = 1.0 / (1.0 + math.exp(-epsilon))
-    at_least = float(special.bdtrc(num_right - 1.0, num_guesses, right))
+    chance = float(at_least(num_right, num_guesses, right))
     more = 0.0
     if delta > 0.0:
         fewer = np.arange(1.0, num_right + 1.0)
-        lower = np.append(special.bdtrc(num_right - 1.0 - fewer[:-1], num_guesses, right), 1.0)
-        more = 2.0 * num_canaries * delta * float(np.max((lower - at_least) / fewer))
-    return min(1.0, (at_least + more) * (1.0 + _SLACK))
+        lower = at_least(num_right - fewer, num_guesses, right)
+        more = 2.0 * num_canaries * delta * float(np.max((lower - chance) / fewer))
+    return min(1.0, (chance + more) * (1.0 + _SLACK))
 
 
 def _refuted(num_canaries: int, num_guesses: int, num_right: int, delta: float, significance: float) -> float:

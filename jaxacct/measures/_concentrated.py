@@ -67,8 +67,10 @@ class ZeroConcentratedDp(Measure):
     max_order: float = math.inf
 
     def __post_init__(self) -> None:
-        if not checked_number("max_order", self.max_order) >= 1.0 + 2.0 * _NEAREST:
+        max_order = checked_number("max_order", self.max_order)
+        if not max_order >= 1.0 + 2.0 * _NEAREST:
             raise ValueError(f"max_order={self.max_order!r} must be > 1")
+        object.__setattr__(self, "max_order", max_order)
 
     def of(self, mechanism: Mechanism) -> float:
         """The largest ratio at the orders asked and between them."""

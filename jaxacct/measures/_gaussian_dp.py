@@ -98,6 +98,7 @@ class GaussianDp(Measure):
         slack = checked_number("slack", self.slack)
         if slack != 0.0 and not _LEAST_SLACK <= slack < 0.5:
             raise ValueError(f"slack={self.slack!r} must be 0 or in [{_LEAST_SLACK:g}, 0.5)")
+        object.__setattr__(self, "slack", slack)
 
     def of(self, mechanism: Mechanism) -> float:
         """The largest distance over the corners of the certified trade-off curve."""

@@ -137,8 +137,10 @@ class TruePositiveRate(Measure):
     false_positive_rate: float
 
     def __post_init__(self) -> None:
-        if not 0.0 <= checked_number("false_positive_rate", self.false_positive_rate) < 1.0:
+        rate = checked_number("false_positive_rate", self.false_positive_rate)
+        if not 0.0 <= rate < 1.0:
             raise ValueError(f"false_positive_rate={self.false_positive_rate!r} must be in [0, 1)")
+        object.__setattr__(self, "false_positive_rate", rate)
 
     def of(self, mechanism: Mechanism) -> float:
         """1 less the false negative rate."""
@@ -183,8 +185,10 @@ class BayesRisk(Measure):
     prior: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 < checked_number("prior", self.prior) < 1.0:
+        prior = checked_number("prior", self.prior)
+        if not 0.0 < prior < 1.0:
             raise ValueError(f"prior={self.prior!r} must be in (0, 1)")
+        object.__setattr__(self, "prior", prior)  # a double: roundings are counted in doubles
 
     def of(self, mechanism: Mechanism) -> float:
         """What guessing errs by, less what the profile allows to gain."""

@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -219,3 +220,14 @@ def test_a_picture_has_both_ends():
 def test_what_is_out_of_range_is_named(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make()
+
+
+def test_tails_of_very_many_guesses_are_sharp():
+    """Where SciPy's bdtrc errs by a percent and more, to either side."""
+    guesses = 10**8
+    for right in range(guesses // 2, guesses // 2 + 30_000, 3_000):
+        first = mpmath.binomial(guesses, right) / mpmath.mpf(2) ** guesses
+        beyond = np.arange(right, right + 80_000, dtype=float)
+        exact = float(first) * np.cumprod(np.append(1.0, (guesses - beyond) / (beyond + 1.0))).sum()
+        found = audit.p_value(guesses, guesses, right, epsilon=0.0, delta=0.0)
+        assert exact <= found <= exact * (1.0 + 1e-8)

@@ -460,3 +460,18 @@ def test_high_precision_agrees_with_what_guessing_by_a_prior_leaves():
         want = p * (1 - gained)
         found = measures.BayesRisk(0.01)(ja.Gaussian(2.0))
         assert want * (1 - mp.mpf(1e-12)) <= found <= want
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_a_parameter_of_few_digits_is_rounded_with_as_a_double(kind):
+    for make, number in (
+        (measures.BayesRisk, 0.9),
+        (measures.BayesRisk, 0.3),
+        (measures.TruePositiveRate, 0.1),
+        (measures.GaussianDp, 1e-3),
+        (measures.ZeroConcentratedDp, 9.3),
+    ):
+        for run in (ja.Gaussian(2.0), ja.Laplace(1.0)):
+            found = make(kind(number))(run)
+            assert isinstance(found, float)
+            assert found == make(float(kind(number)))(run)
