@@ -28,14 +28,20 @@ _MOST_WORK, _MOST_SAMPLES = 2**26, 2**19  # coordinates that are drawn for one a
 _ROUGH = 8  # times fewer samples for what only steers, or is meant to be below a rival
 _HALVINGS = 12  # of the epsilons among which an answer is looked for
 _NEAR = np.linspace(0.93, 1.15, 256)  # times the epsilon at which few samples meet the target
-_SEED = 0  # of all samples that count, chosen before anything is known
+_SEEDS = 2**4  # of one run: 0 of all samples that count, chosen before anything is known; others of what steers
+
+
+def _seed(of: Prepared, number: int) -> int:
+    """Of samples of this run: another one has its own, so that a search may look where samples of others lead it."""
+    total = int(np.float64(of.covariance.sum()).view(np.uint64))
+    return (total * (MOST_COVARIANCES + 1) + len(of.root)) * _SEEDS + number
 
 
 def _deltas(
     of: Prepared, epsilons: NDArray[np.float64], d: Direction, number: int, failure: float
 ) -> NDArray[np.float64]:
     """What delta is at most at each of `epsilons` [G], all but for one probability `failure`; it falls with epsilon."""
-    found = bins.samples(of, epsilons, d, number, _SEED, is_plain=False)
+    found = bins.samples(of, epsilons, d, number, _seed(of, 0), is_plain=False)
     return np.minimum(chernoff_upper_confidence(found.scale * found.mean, number, failure, found.scale), 1.0)
 
 
@@ -44,7 +50,7 @@ def _near(of: Prepared, target: float, d: Direction, known: float, number: int) 
     seeds = iter(range(1, _HALVINGS + 1))
 
     def is_enough(epsilon: float) -> bool:
-        found = bins.samples(of, np.array([epsilon]), d, number, _SEED + next(seeds), is_plain=False)
+        found = bins.samples(of, np.array([epsilon]), d, number, _seed(of, next(seeds)), is_plain=False)
         return float(found.scale[0] * found.mean[0]) <= target
 
     return bisect(is_enough, known, 0.0, num_steps=_HALVINGS)
