@@ -2,7 +2,9 @@
 
 import json
 import math
+import pickle
 import warnings
+from concurrent.futures import Executor, Future
 
 import pytest
 from support.bins import SMALL, gram, normalised, quadrature
@@ -140,3 +142,21 @@ def test_sweeps_say_what_their_numbers_are():
     assert found.bound is ja.Bound.ESTIMATE
     assert found.values[0] > found.values[1] > 0.0
     assert told
+
+
+class Apart(Executor):
+    """Calls at once, and hands over what a process would."""
+
+    def submit(self, call, /, *args, **options):
+        done = Future()
+        done.set_result(pickle.loads(pickle.dumps(call(*args, **options))))
+        return done
+
+
+def test_workers_say_that_they_estimate():
+    swept = {"grid": {"noise_multiplier": [1.5, 2.0]}, "target_epsilon": 1.0, "method": NAME, "executor": Apart()}
+    _, (one,) = _told(lambda: ja.sweep(RUN, **swept))
+    assert one.failure == 1e-12
+    assert "not certified" in str(one)
+    _, (one,) = _told(lambda: ja.calibrate(RUN, "noise_multiplier", [1.0], 0.03, method=NAME, executor=Apart()))
+    assert one.failure == 2e-10
