@@ -144,6 +144,9 @@ class EstimateWarning(UserWarning):
         super().__init__(message)
         self.failure = failure
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.failure)
+
 
 class SlowWarning(UserWarning):
     """The answer takes longer than some seconds: the message says why. It is given while there is much to come.

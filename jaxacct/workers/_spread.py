@@ -45,7 +45,7 @@ class Back(NamedTuple):
 
     answers: list[Any]
     errors: list[str]
-    warnings: set[tuple[type[Warning], str]]
+    warnings: list[Warning]
     seconds: float
 
 
@@ -79,8 +79,8 @@ def run_task(call: bytes, chunks: list[Any], wanted: tuple[str, ...]) -> Back:
                 error = f"{type(raised).__name__}: {raised}"
             answers.append(answer)
             errors.append(error)
-    said = {(warning.category, str(warning.message)) for warning in caught or ()}
-    return Back(answers, errors, said, time.perf_counter() - begun)
+    said = {(type(said), str(said)): said for said in (x.message for x in caught or ()) if isinstance(said, Warning)}
+    return Back(answers, errors, list(said.values()), time.perf_counter() - begun)
 
 
 @dataclasses.dataclass
@@ -232,10 +232,11 @@ class Spread:
             return
         back = task.future.result()
         self._num_idle_breaks = 0
-        for category, message in back.warnings:
-            if category not in self._said:
-                self._said.add(category)
-                warnings.warn(f"{message} (at some points)", category, stacklevel=5)
+        for warning in back.warnings:
+            if type(warning) not in self._said:
+                self._said.add(type(warning))
+                warning.args = (f"{warning} (at some points)",)
+                warnings.warn(warning, stacklevel=5)
         new = back.seconds / max(1, len(task.numbers))
         self._seconds = new if not self._seconds else 0.5 * (self._seconds + new)
         for number, answer, error in zip(task.numbers, back.answers, back.errors, strict=True):

@@ -187,6 +187,9 @@ LAWS = [
     (20.0, None, 1e9, -20.0, 0.02),
     (1.0, None, 3000.0, -5.0, 0.5),
     (0.5, 1.0, 1000.0, -30.0, 0.02),
+    # the last place is the first one at which so much is cut: 1 itself
+    (10.0, None, 1663007.0, -30.0, 0.02),
+    (5.0, None, 11150.0, -30.0, 0.02),
 ]
 
 

@@ -99,7 +99,7 @@ def clones_law(local_epsilon: Any, clone_prob: Any, num_reports: Any, grid: Grid
     masses = jnp.append(masses, jnp.where(grid.is_cut, 0.0, to_one)) * (1.0 + 2.0**-48)
     # of fewer clones than are looked at, too, the mean may be 1 or -1
     lost = (0.5 * counts.below + jnp.where(grid.is_cut, to_one, 0.0)) * (1.0 + 2.0**-48)
-    places = jnp.append(places, jnp.where(grid.is_cut, places[-1] + grid.gap, 1.0))
+    places = jnp.append(places, jnp.where(grid.is_cut, jnp.minimum(places[-1] + grid.gap, 1.0), 1.0))
     c = tanh(0.5 * local_epsilon)
     rest = 2.0 / (1.0 + jnp.exp(local_epsilon))  # 1 - c
     less = (1.0 - places) + places * rest
