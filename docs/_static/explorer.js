@@ -24,15 +24,18 @@ function inWords(value, isUpper) {
   const unit = 10 ** (Math.floor(Math.log10(value)) - 3);
   let near = Number(value.toPrecision(4));
   if (isUpper ? near < value : near > value) near += isUpper ? unit : -unit;
-  return String(Number(near.toPrecision(4)));
+  return near >= 1e4 ? String(Number(near.toPrecision(4))) : near.toPrecision(4);
 }
+
+// A setting's value, as it is typed.
+const typed = (value) => (value > 0 && value < 1e-3 ? value.toExponential() : String(value));
 
 const SCHEMES = {
   poisson: {
     title: "Poisson sampling",
     start: { sampling_prob: 0.01, num_steps: 1000, target_delta: 1e-6, noise_multiplier: 1.0 },
     code: (s) =>
-      `ja.PoissonSampled(ja.Gaussian(${s.noise_multiplier}), sampling_prob=${s.sampling_prob}, ` +
+      `ja.PoissonSampled(ja.Gaussian(${s.noise_multiplier}), sampling_prob=${typed(s.sampling_prob)}, ` +
       `num_steps=${s.num_steps})`,
   },
   allocation: {
@@ -44,7 +47,7 @@ const SCHEMES = {
 };
 const LABELS = {
   poisson: { sampling_prob: "Sampling probability", num_steps: "Steps in all" },
-  allocation: { num_steps: "Steps of an epoch, each record in one", num_epochs: "Epochs" },
+  allocation: { num_steps: "Steps of an epoch", num_epochs: "Epochs" },
   both: { target_delta: "Delta", noise_multiplier: "Noise multiplier" },
 };
 
@@ -63,7 +66,7 @@ function svg(tag, attributes = {}, text = "") {
 }
 
 // Epsilon over the noise, both axes logarithmic: the line is the upper end at the stops; between two stops the truth lies
-// in the shaded box; the mark is the setting.
+// in the shaded box. A dot marks the setting, or a bar where its ends are apart.
 function drawing(table, setting, width) {
   const height = 300, left = 56, right = 12, top = 12, bottom = 44;
   const noise = table.axes[table.axes.length - 1].stops;
@@ -96,8 +99,9 @@ function drawing(table, setting, width) {
   picture.append(svg("polyline", { class: "curve", points: points.map(([s, e]) => `${x(s)},${y(e)}`).join(" ") }));
   const own = setting.noise_multiplier, { lower, upper } = bounds(table, setting);
   if (upper < Infinity && lower > 0) {
-    picture.append(svg("line", { class: "mark", x1: x(own), x2: x(own), y1: y(lower) + 3, y2: y(upper) - 3 }));
-    picture.append(svg("circle", { class: "mark", cx: x(own), cy: y(upper), r: 5 }));
+    const [x1, y1, y2] = [x(own), y(lower), y(upper)];
+    if (y1 - y2 > 8) picture.append(svg("line", { class: "mark", x1, x2: x1, y1, y2 }));
+    else picture.append(svg("circle", { class: "mark", cx: x1, cy: y2, r: 5 }));
   }
   const middle = (left + width - right) / 2;
   picture.append(svg("text", { x: middle, y: height - 8, "text-anchor": "middle" }, "noise multiplier"));
@@ -133,7 +137,7 @@ function start() {
     else if (width < Infinity)
       note.textContent = `Certified, but ${(width * 100).toPrecision(2)} % wide between stops. The code below is sharp.`;
     else note.textContent = "The setting lies outside the table. The code below answers it.";
-    const question = `print(ja.epsilon_interval(run, target_delta=${setting.target_delta}))`;
+    const question = `print(ja.epsilon_interval(run, target_delta=${typed(setting.target_delta)}))`;
     code.textContent = `import jaxacct as ja\n\nrun = ${SCHEMES[scheme].code(setting)}\n${question}`;
     figure.replaceChildren(drawing(table, setting, Math.max(280, figure.clientWidth)));
   }
@@ -151,10 +155,11 @@ function start() {
       if (name === "noise_multiplier") setting[name] = stops[nearest()];
       const slider = element("input", { type: "range", id, min: 0, max: stops.length - 1, step: 1, value: nearest() });
       const field = element("input", { type: "text", inputmode: "decimal", "aria-label": `${label}, typed` });
-      field.value = setting[name];
-      slider.setAttribute("aria-valuetext", setting[name]);
+      field.value = typed(setting[name]);
+      slider.setAttribute("aria-valuetext", field.value);
       slider.addEventListener("input", () => {
-        setting[name] = field.value = stops[slider.value];
+        setting[name] = stops[slider.value];
+        field.value = typed(setting[name]);
         slider.setAttribute("aria-valuetext", field.value);
         show();
       });
