@@ -13,6 +13,7 @@ _HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent)]
 
 import _docstrings  # noqa: E402
+import _explorer  # noqa: E402
 import _generate  # noqa: E402
 
 import jaxacct  # noqa: E402
@@ -58,6 +59,7 @@ napoleon_use_rtype = False
 PLACEHOLDERS = {
     "<!-- support matrix -->": _generate.support_matrix,
     "<!-- papers -->": _generate.papers,
+    "<!-- explorer table -->": _explorer.inline,
     **{f"<!-- reference: {page} -->": functools.partial(_generate.reference, page) for page in _generate.PAGES},
 }
 
