@@ -49,6 +49,7 @@ _NUM_Z = (512, 1024, 2048, 4096)  # nodes of the quadrature behind a moment of a
 _NARROW = 1e-6  # relative width of ends that are not improved on
 _WIDEST = 1e-3  # relative width of one line's ends beyond which the table of lines is asked as well
 _LEAST_OF_TABLE = 1e-20  # delta below which parts of a search do not ask the table in the remove direction: see there
+_FIXED_ORDERS = {Direction.REMOVE: 1.0, Direction.ADD: 1.05}  # least ones that methods after this one have, 1 for any
 _LEAST_NOISE = 1e-100  # noise multipliers below it count as this where moments are guessed, so that squares are doubles
 _BLOCK = 2**18  # nodes times questions in one call: bounds its memory
 
@@ -303,7 +304,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
             continue
         others = [Sampled(sampled, d)] if sampled else []
         with np.errstate(all="ignore"):
-            if query is Query.DELTA and is_lost(plain, others, target):
+            if query is Query.DELTA and is_lost(plain, others, target, 1.0 if others else _FIXED_ORDERS[d]):
                 found[d] = known  # methods after this one know as much
                 continue
             one = ends(plain, others, d, query, target)

@@ -140,12 +140,15 @@ def reaches(rounds: Sequence[Round]) -> bool:
     return all(_NOISE[0] <= r.noise_multiplier <= _NOISE[1] and r.num_steps <= _MOST_STEPS for r in rounds)
 
 
-def is_lost(rounds: Sequence[Round], others: Sequence[Part], epsilon: float) -> bool:
-    """bool: whether delta at `epsilon` lies below the doubles by a guess, so that no line would find any of it."""
+def is_lost(rounds: Sequence[Round], others: Sequence[Part], epsilon: float, order: float) -> bool:
+    """bool: whether delta at `epsilon` lies below the doubles by a guess, at an order of at least `order`."""
     parts: list[Part] = [*others, *(Clipped([of], 0.0) for of in rounds if of.num_steps > 1)]
     if single := [of for of in rounds if of.num_steps == 1]:
         parts.append(Gaussians(single))
-    return bool(parts) and _guessed(parts, Query.DELTA, epsilon)[0].log_delta < _LOST
+    if not parts:
+        return False
+    guessed = _guessed(parts, Query.DELTA, epsilon)[0]
+    return guessed.log_delta < _LOST and guessed.order >= order
 
 
 def ends(

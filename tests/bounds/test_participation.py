@@ -75,3 +75,20 @@ def test_a_group_in_which_every_output_gives_the_record_away() -> None:
     run = ja.RandomAllocation(ja.PoissonSampled(giving_away, 0.3, 2), 1, num_epochs=2)
     truth = _joins(0.3, 4)
     assert truth <= ja.delta(run, 0.0) <= truth * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(
+    ("noise", "prob", "steps"),
+    [(12.4, 1e-12, 73782), (1.0, 1e-6, 10**4), (0.4, 1e-9, 1), (1e3, 0.5, 10), (1e-3, 1e-3, 2), (2.0, 1e-300, 10**9)],
+)
+def test_many_gaussian_steps_by_chi_square(noise, prob, steps, direction) -> None:
+    """Half the root of chi-square, or the probability to join; one step's total variation is below."""
+    run = ja.PoissonSampled(ja.Gaussian(noise), prob, steps)
+    bound = ja.delta(run, 0.0, method="participation", direction=direction)
+    with mp.workdps(700):
+        exponent = 1 / mp.mpf(noise) ** 2
+        chi = mp.expm1(steps * mp.log1p(mp.mpf(prob) ** 2 * mp.expm1(exponent)))
+        truth = min(mp.sqrt(chi) / 2, 1 - (1 - mp.mpf(prob)) ** steps)
+        one = mp.mpf(prob) * mp.erf(1 / (2 * mp.sqrt(2) * noise))
+        assert max(one, truth * (1 - mp.mpf(10) ** -12)) <= bound <= truth * 1.01

@@ -14,6 +14,8 @@ _AT_DELTA = [
     (_BEST, 5.8e-7),  # what one grid of orders says, the next one says too
     (ja.PrivateSelection(_SHUFFLED, 5.6, 0.5), 1.1e-5),
     (ja.CheckIn(ja.GaussianReports(3.0), 146, 0.8, 2, 0.001), 0.041),  # known from above only
+    (ja.PoissonSampled(ja.Gaussian(12.4), 1e-12, 73782), 6.5e-11),  # sums of laws round by more
+    (ja.RandomAllocation(ja.Gaussian(18.6), 10**12, 2 * 10**11, 2), 0.009),  # met at an order of 1.01
 ]
 _AT_EPSILON = [
     (ja.PartialShuffledBatches(ja.Gaussian(2.0), 7592, 2390), 0.63),  # rounding grows with epsilon
