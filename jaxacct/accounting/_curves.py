@@ -166,8 +166,9 @@ def pld(
     """The privacy loss distribution of `mechanism` in one direction, certified on one side.
 
     An upper one dominates the mechanism at every epsilon, also under further composition. A lower one is dominated by
-    what was analysed (for random allocation with num_selected > 1 that is the reduction of Lemma 3.2, which may lie
-    above the mechanism). The discretisation error of both falls with the square of the grid's step.
+    what was analysed (for random allocation with num_selected > 1 that is the reduction of Lemma 3.2, for the sparse
+    vector technique and choices by a score the worst pair of each epsilon, which may lie above the mechanism). The
+    discretisation error of both falls with the square of the grid's step.
 
     Args:
       mechanism: a mechanism with concrete scalar fields for which the support matrix names a loss distribution: any
