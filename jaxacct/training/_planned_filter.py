@@ -7,6 +7,7 @@ import warnings
 from fractions import Fraction
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -72,7 +73,7 @@ class PlannedFilter:
     """
 
     def __init__(self, planned: Mechanism, target_epsilon: float, target_delta: float, *, spent: Any = (0, 0)):
-        _check_mechanism("planned", planned)
+        planned = _checked_mechanism("planned", planned)
         check_epsilon("target_epsilon", target_epsilon)
         check_delta("target_delta", target_delta)
         self._epsilon = checked_number("target_epsilon", target_epsilon)
@@ -108,7 +109,7 @@ class PlannedFilter:
           ValueError: if `mechanism` has no loss distribution, or another adjacency than the planned release; if `count`
             is no whole number >= 1.
         """
-        self._check(mechanism)
+        mechanism = self._checked(mechanism)
         number = checked_whole("count", count, 1, _MOST_STEPS)
         price = self._price(mechanism, number)
         if price is None:
@@ -122,7 +123,7 @@ class PlannedFilter:
         Raises:
           ValueError: as for `spend`.
         """
-        self._check(mechanism)
+        mechanism = self._checked(mechanism)
         if self.left == 0:
             return 0
         if self._is_exact(mechanism):
@@ -132,8 +133,8 @@ class PlannedFilter:
             high *= 2
         return bisect_whole(lambda n: self._fits(mechanism, n, self.left), high // 2, high)
 
-    def _check(self, mechanism: Mechanism) -> None:
-        _check_mechanism("mechanism", mechanism)
+    def _checked(self, mechanism: Mechanism) -> Mechanism:
+        mechanism = _checked_mechanism("mechanism", mechanism)
         if mechanism.relation is not self._planned.relation:
             raise ValueError(
                 f"mechanism={mechanism!r} is of adjacency {mechanism.relation.value!r}, which must be that of what was "
@@ -141,6 +142,7 @@ class PlannedFilter:
             )
         if not self._is_exact(mechanism) and distribution_of(mechanism) is None:
             raise ValueError(f"mechanism={mechanism!r} has no loss distribution here; take RenyiFilter")
+        return mechanism
 
     def _is_exact(self, mechanism: Mechanism) -> bool:
         """Whether it is compared with the planned release in closed form."""
@@ -175,10 +177,13 @@ class PlannedFilter:
         )
 
 
-def _check_mechanism(name: str, thing: Any) -> None:
+def _checked_mechanism(name: str, thing: Any) -> Mechanism:
+    """`thing` with Python's numbers: a float16 or float32 one equals doubles that are not its value."""
     if not isinstance(thing, Mechanism):
         raise ValueError(f"{name}={thing!r} {not_a_mechanism(thing)}")
     check_scalar(thing)
+    plain: Mechanism = jax.tree.map(lambda leaf: np.asarray(leaf).item(), thing)
+    return plain
 
 
 def _most_steps(planned: Mechanism, target_epsilon: float, target_delta: float) -> int:

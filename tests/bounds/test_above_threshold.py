@@ -287,3 +287,10 @@ def test_what_is_no_sparse_vector_is_refused():
     ):
         with pytest.raises(ValueError, match=name):
             wrong()
+
+
+def test_a_loss_distribution_is_of_the_scales_as_they_are():
+    """In float32 the pure epsilon would be rounded to 2^-24, to either side."""
+    scales = np.float32(3.3), np.float32(7.7)
+    narrow, wide = ja.AboveThreshold(*scales, 3), ja.AboveThreshold(*map(float, scales), 3)
+    assert ja.pld(narrow).epsilon(1e-6) == ja.pld(wide).epsilon(1e-6)

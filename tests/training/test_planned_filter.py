@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -153,3 +154,13 @@ def test_a_filter_goes_on_where_it_stopped():
 def test_what_cannot_be_compared_is_refused(make, name):
     with pytest.raises(ValueError, match=name):
         make()
+
+
+def test_numbers_of_any_type_count_as_what_they_are():
+    """float16(1.1) == 1.1 in NumPy, and is less."""
+    noise = np.float16(1.1)
+    budget = training.PlannedFilter(ja.Gaussian(1.1), target_epsilon=8.0, target_delta=1e-6)
+    assert noise == 1.1
+    assert budget.affords(ja.Gaussian(noise)) == budget.affords(ja.Gaussian(float(noise))) < budget.left
+    step = ja.PoissonSampled(ja.Gaussian(jnp.asarray(2.0)), sampling_prob=0.01, num_steps=1)
+    assert budget.spend(step)

@@ -24,6 +24,7 @@ from jaxacct.mechanisms import (
     RandomizedResponse,
     Skellam,
 )
+from jaxacct.mechanisms._fields import number_fields
 from jaxacct.special import SkellamMasses, product_outward, skellam_masses, skellam_reach, sum_outward, up
 
 _NEAR = 10.0  # standard deviations that are looked at, at least: e^-50 is below any rounding of a sum
@@ -326,7 +327,13 @@ def _spread_of_skellam(release: Skellam) -> float:
 
 def _guarantee_of(release: AboveThreshold) -> EpsilonDelta:
     """A mechanism of class `EpsilonDelta`: the pure guarantee of the sparse vector technique, rounded up."""
-    return EpsilonDelta(min(up(float(release.pure_epsilon), 4), sys.float_info.max))
+    return EpsilonDelta(min(_pure_epsilon(release), sys.float_info.max))
+
+
+def _pure_epsilon(release: AboveThreshold) -> float:
+    """Its pure epsilon, rounded up: of its fields as doubles, whatever type they are of."""
+    fields = {name: float(getattr(release, name)) for name in number_fields(type(release))}
+    return up(float(dataclasses.replace(release, **fields).pure_epsilon), 4)
 
 
 _OPTIONS: dict[str, Any] = {"is_symmetric": True, "is_light": True}
@@ -339,7 +346,7 @@ DISCRETE_GAUSSIAN = Base(
 SKELLAM = Base(law=_law_of_skellam, largest_loss=unbounded, spread=_spread_of_skellam, is_symmetric=True)
 ABOVE_THRESHOLD = Base(
     law=lambda release, *at: _law(_guarantee_of(release), *at),
-    largest_loss=lambda release: up(float(release.pure_epsilon), 4),
+    largest_loss=_pure_epsilon,
     gap=lambda release, sampling_prob: _gap(_guarantee_of(release), sampling_prob),
     is_envelope=always,
     **_OPTIONS,
