@@ -13,6 +13,7 @@ import jaxacct as ja
 from jaxacct import training
 from jaxacct._method import Query
 from jaxacct.bounds.shuffled_batches import LARGEST, SCORES
+from jaxacct.divergence.batches import _profile as profile
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 
@@ -396,3 +397,11 @@ def test_delta_does_not_grow_with_what_is_booked_for_rounding(steps_done):
     deltas = [ja.delta(run, epsilon) for epsilon in (1e-3, 0.1, 0.2, 0.3, 2.0, 50.0)]
     assert max(deltas) < 1e-16
     assert all(later <= max(before, 1e-40) for before, later in itertools.pairwise(deltas))
+
+
+def test_smaller_epsilons_that_are_looked_at_are_smaller():
+    """Also next to one of those that are looked at, whose logarithm is rounded."""
+    epoch = profile.Epoch(1.0, 5_835_176_863, 1_000_000, True, 1e-4)
+    least = profile._least_place(epoch, 2.0, ja.Direction.REMOVE)[1]
+    epsilon = math.nextafter(least, 0.0)
+    assert 0.5 * epsilon < profile._least_place(epoch, epsilon, ja.Direction.REMOVE)[1] <= epsilon

@@ -154,10 +154,14 @@ def _least_place(epoch: Epoch, epsilon: float, direction: Direction) -> tuple[fl
 
     Delta falls with epsilon, then what is booked grows with it. Among the same epsilons for all questions.
     """
-    delta = functools.lru_cache(lambda k: _alone(epoch, 2.0 ** (k / _PLACES), direction))
+
+    def place(k: int) -> float:
+        return min(2.0 ** (k / _PLACES), epsilon)  # powers are rounded
+
+    delta = functools.lru_cache(lambda k: _alone(epoch, place(k), direction))
     high = math.floor(_PLACES * math.log2(epsilon))
     low = high - 1
-    while _may_be_rounding(epoch, 2.0 ** (low / _PLACES), delta(low)):
+    while _may_be_rounding(epoch, place(low), delta(low)):
         low -= 4 * _PLACES
     while high - low > 1:
         middle = (low + high) // 2
@@ -165,7 +169,7 @@ def _least_place(epoch: Epoch, epsilon: float, direction: Direction) -> tuple[fl
             low = middle
         else:
             high = middle
-    return min((delta(k), 2.0 ** (k / _PLACES)) for k in (low, high))
+    return min((delta(k), place(k)) for k in (low, high))
 
 
 def _alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
