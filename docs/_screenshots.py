@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 _PAGES = (
-    *("index", "first_statement", "words", "which_sampling", "command_line", "papers/random_allocation"),
+    *("index", "first_statement", "explorer", "words", "which_sampling", "command_line", "papers/random_allocation"),
     *(f"notebooks/{name}" for name in ("quickstart", "sweeps", "training")),
     *(f"notebooks/{name}" for name in ("random_allocation", "shuffling", "shuffled_batches", "check_ins")),
 )

@@ -65,8 +65,8 @@ function svg(tag, attributes = {}, text = "") {
   return made;
 }
 
-// Epsilon over the noise, both axes logarithmic: the line is the upper end at the stops; between two stops the truth lies
-// in the shaded box. A dot marks the setting, or a bar where its ends are apart.
+// Epsilon over the noise, both axes logarithmic: the line is the upper end at the stops; between two stops the truth
+// lies in the shaded box. A dot marks the setting, or a bar where its ends are apart.
 function drawing(table, setting, width) {
   const height = 300, left = 56, right = 12, top = 12, bottom = 44;
   const noise = table.axes[table.axes.length - 1].stops;
@@ -112,14 +112,16 @@ function drawing(table, setting, width) {
 }
 
 function start() {
-  const place = document.getElementById("explorer"), tables = JSON.parse(document.getElementById("explorer-table").text);
+  const place = document.getElementById("explorer");
+  const tables = JSON.parse(document.getElementById("explorer-table").text);
   const choice = element("select", { id: "explorer-scheme" });
   for (const [name, { title }] of Object.entries(SCHEMES)) choice.append(element("option", { value: name }, title));
   const controls = element("div", { class: "explorer-controls" });
   const answer = element("p", { class: "explorer-answer", role: "status" }), note = element("p", {});
   const code = element("pre", {}), figure = element("div", { class: "explorer-figure" });
   const top = element("label", { for: "explorer-scheme" }, "Batches by");
-  place.replaceChildren(element("div", { class: "explorer-scheme" }, top, choice), controls, answer, note, figure, code);
+  const first = element("div", { class: "explorer-scheme" }, top, choice);
+  place.replaceChildren(first, controls, answer, note, figure, code);
   let scheme, table, setting;
 
   function show() {
@@ -135,7 +137,7 @@ function start() {
     const width = upper / lower - 1;
     if (width <= 1e-3) note.textContent = "Certified from both sides.";
     else if (width < Infinity)
-      note.textContent = `Certified, but ${(width * 100).toPrecision(2)} % wide between stops. The code below is sharp.`;
+      note.textContent = `Certified, ${(width * 100).toPrecision(2)} % wide between stops. The code below is sharp.`;
     else note.textContent = "The setting lies outside the table. The code below answers it.";
     const question = `print(ja.epsilon_interval(run, target_delta=${typed(setting.target_delta)}))`;
     code.textContent = `import jaxacct as ja\n\nrun = ${SCHEMES[scheme].code(setting)}\n${question}`;

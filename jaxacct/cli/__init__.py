@@ -4,12 +4,13 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import jaxacct
 from jaxacct.cli._cache import keep_compiled
 from jaxacct.cli._commands import COMMANDS, Command
+from jaxacct.cli._completion import SHELLS, PrintCompletion
 from jaxacct.cli._parser import Parser
 from jaxacct.cli._working import INTERRUPTED, end_at_once, shown_working, watch_interrupts
 
@@ -31,8 +32,8 @@ _EXAMPLES = """examples:
   jaxacct doctor"""
 
 
-def _parser(asked: str | None) -> tuple[Parser, dict[str, Parser]]:
-    """Every command; of the one that is `asked`, also its schemes with their options, for which JAX is imported.
+def _parser(asked: Collection[str]) -> tuple[Parser, dict[str, Parser]]:
+    """Every command; of those that are `asked`, also its schemes with their options, for which JAX is imported.
 
     The parsers of those schemes, by name, too.
     """
@@ -44,10 +45,18 @@ def _parser(asked: str | None) -> tuple[Parser, dict[str, Parser]]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"jaxacct {jaxacct.__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        complete_parser=lambda: _parser(COMMANDS)[0],
+        choices=SHELLS,
+        metavar="SHELL",
+        help=f"print the completion script of a shell: {', '.join(SHELLS)}",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         branch = commands.add_parser(name, help=command.help, description=command.help)
-        if name == asked:
+        if name in asked:
             leaves = _add_schemes(branch, command)
     commands.add_parser("demo", help="train a small network with a privacy budget, live", add_help=False)
     commands.add_parser("doctor", help="whether answers on this machine can be trusted", add_help=False)
@@ -117,7 +126,7 @@ def _answer(arguments: list[str]) -> int:
         with shown_working():
             return doctor(arguments[1:])
     command, asked = [*(word for word in arguments if not word.startswith("-")), "", ""][:2]
-    parser, leaves = _parser(command)
+    parser, leaves = _parser([command])
     if not arguments:
         parser.print_help()
         return 0

@@ -95,6 +95,7 @@ _OPTIONAL = {  # who may import it
     "jax_privacy": ("interop",),
     "matplotlib": ("plot", "demo"),
     "optax": ("training", "demo"),
+    "shtab": ("cli",),
     "sklearn": ("demo",),
     "tqdm": ("sweeping", "demo"),
 }
