@@ -30,12 +30,14 @@ _FINE_FIRST = 32.0  # where it starts, at most, if a law costs next to nothing
 _FEW_CELLS = 2.0**14  # and the composed one has no more cells than this, or a coarser start
 _LAST_RESOLUTION = 768.0  # where it gives up
 _READ_RESOLUTION = 24.0  # where nothing is refined: a distribution that is known from above only
+_COARSER, _LONG_LAW = 0.125, 2.0**21  # the share of it that is looked at first, and points that are too many
 _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
 _MUCH_WORK = 2.4e9  # pairs of points in the sums of laws, some four seconds: more is spent on what asks for more only
 _FEW_POINTS = 2**17  # of distributions, by those of the look before: so many are never too many
 _STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
 _LOOSE, _LEAST_GROWTH = 10.0, 1.5  # times the width asked for, from which on smaller steps are made where time ends
 _MAX_IDLE = 3  # refinements in a row without gain after which no more are tried
+_NO_GAIN = 0.99  # and this one that there is nothing to gain, at deep deltas
 _GAIN = 0.8  # a refinement that leaves more than this share of the width has gained nothing
 FINEST, _COARSEST = 2.0**-40, 16.0  # nats between losses: beyond them rounding, or overflow, is all there is
 _TAIL = 1e-7  # mass that discretising a part may take off the grid at either end, as a share of delta over the parts
@@ -224,8 +226,15 @@ def _refined(
             tail = _TAIL * target / max(1, distribution.scale(mechanism)[1])
         most_points = _TOO_MANY_POINTS if min(deltas) > _DEEP else _DEEP_POINTS
         resolution = min(_READ_RESOLUTION, most_points / num_points(*distribution.scale(mechanism)))
-        of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, deltas)
-        upper = {d: min(value, read(of(d))) for d, value in upper.items()}
+        for share in (_COARSER, 1.0) if query is Query.DELTA else (1.0,):
+            of = plds(distribution, mechanism, share * resolution, Bound.UPPER, tail, deltas)
+            found = {d: of(d) for d in upper}
+            values = {d: min(upper[d], read(loss)) for d, loss in found.items()}
+            # long, by rare large losses and deltas far below the one that is found: that is asked at in any case
+            is_long = max(loss.masses.shape[0] for loss in found.values()) > share * _LONG_LAW
+            if share == 1.0 or (is_long and _DEEP < max(values.values()) < 1.0):
+                upper = values
+                break
         if query is Query.DELTA and _DEEP < (high := max(upper.values())) < 1.0:  # as epsilon is asked there
             tail = _TAIL * high / max(1, distribution.scale(mechanism)[1])
             of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, (high,))
@@ -307,6 +316,8 @@ class _Refinement:
             idle = idle + 1 if (high > least_high if math.isinf(width) else width > _GAIN * before) else 0
             if math.isfinite(width) and width == before and (is_little or (points or 0) > _FEW_CELLS):
                 return  # rounding is all there is
+            if least < _DEEP and math.isfinite(width) and width > _NO_GAIN * before:
+                return
             if at.progress is not None:
                 at.progress(rounds, width)
             if width <= at.width:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
+from jaxacct._patience import say_long
 from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds import bases
@@ -53,6 +54,7 @@ from jaxacct.special import binomial_tail, down, grown, up
 _FIXED = "Balle, Barthe & Gaboardi 2018, Theorem 2, for batches of a fixed size"
 _CUT = "Chua et al. 2024, Scalable DP-SGD, with full batches told"
 _SHARE, _MORE, _SHARES = 1e-6, 1.0 + 2.0**-10, 8  # of delta that cut batches may take: the first, a factor, how often
+_DEEP, _RARE = 1e-60, 0.005  # delta, and sampling probability, below which an interval is said to take long
 _ROUGH = 0.5  # relative width of a rough look
 _RESOLUTION = 24.0  # grid points for one standard deviation of a test's loss: tightness only
 
@@ -188,6 +190,8 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
 
     def ends(query: Query, target: float, at: Bracketing, direction: Direction) -> Ends[float]:
         side = direction if len(uncut.directions) > 1 else None
+        if at.wants_lower and query is Query.EPSILON and target < _DEEP and float(run.sampling_prob) < _RARE:
+            say_long(f"a delta of {target:.1g} asks for laws that reach far, of steps that a record hardly ever joins")
 
         def ask(target: float, *, wants_lower: bool) -> Ends[float]:
             return at.ask(uncut, query, target, at.width, wants_lower=wants_lower, direction=side)

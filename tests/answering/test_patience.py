@@ -300,3 +300,35 @@ def test_long_splits_are_told_of_before_the_first(noise, num_steps, delta, is_lo
         with pytest.raises(AskedError):
             in_two_steps(ja.RandomAllocation(ja.Gaussian(noise), num_steps, 1, 8), Query.EPSILON, delta, At)
     assert [w.category for w in caught] == [ja.SlowWarning] * is_long
+
+
+def test_intervals_at_deep_deltas_of_rare_cut_batches_are_told_of_before_any_work():
+    run = ja.TruncatedPoisson(ja.Gaussian(1.378), 1.09e-4, 372, 308, 19)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ja.SlowWarning)
+        with pytest.raises(ja.SlowWarning, match="a record hardly ever joins"):
+            ja.epsilon_interval(run, 1.4e-221)
+        ja.epsilon(run, 1e-5)
+
+
+def test_a_delta_of_rare_large_losses_takes_no_long_law():
+    """Laws that are sharp at all deltas reached to 2^24 points, some 20 seconds, and no closer."""
+    run = ja.TruncatedPoisson(ja.Gaussian(0.723572399700694), 0.0003212563474044414, 2, 1, 13583)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ja.SlowWarning)
+        found = ja.delta(run, 0.7552188044668726)
+    assert ja.delta_interval(run, 0.7552188044668726).lower <= found <= 0.0010531812
+
+
+def test_deep_deltas_end_where_finer_laws_change_nothing(monkeypatch):
+    run, asked = ja.Shuffled(ja.KaryRandomizedResponse(0.82, 4), 236_301, 7), []
+    tighten = _distribution._Refinement._tighten
+
+    def counted(self, resolution):
+        asked.append(resolution)
+        return tighten(self, resolution)
+
+    monkeypatch.setattr(_distribution._Refinement, "_tighten", counted)
+    ja.epsilon(run, 5.8e-46, method="loss distribution")
+    assert asked
+    assert max(asked) <= 64.0  # of 768

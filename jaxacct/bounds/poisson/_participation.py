@@ -62,7 +62,8 @@ def gaussian_log_delta(mechanism: PoissonSampled, epsilon: jax.Array) -> jax.Arr
     as sinh x <= x e^{x^2/6}. Of many steps that hardly any record joins it is close, where (1 - q)^T leaves much more
     and laws round as much in every step.
     """
-    log_s = -2.0 * xp.log(mechanism.mechanism.noise_multiplier)
+    # numbers beyond those at which nothing is left of the bound, 1, count as these: slopes stay numbers
+    log_s = xp.minimum(-2.0 * xp.log(mechanism.mechanism.noise_multiplier), 10.0)
     s = xp.exp(log_s)
     parts = (
         xp.log(xp.maximum(mechanism.num_steps, LEAST_NORMAL)),
@@ -70,7 +71,7 @@ def gaussian_log_delta(mechanism: PoissonSampled, epsilon: jax.Array) -> jax.Arr
         log_s,
         0.5 * s + s * s / 24.0,
     )
-    log_y = sum(parts) + _SLACK * (1.0 + sum(abs(part) for part in parts))
+    log_y = xp.minimum(sum(parts) + _SLACK * (1.0 + sum(abs(part) for part in parts)), 1.0)
     log_half_root = 0.5 * (log_y + xp.exp(log_y)) * (1.0 + _SLACK) - math.log(2.0)
     found = log_half_root + _SLACK * (1.0 + abs(log_half_root))
     return xp.minimum(participation_log_delta(mechanism, epsilon), found)
