@@ -208,7 +208,7 @@ CLAIMS = (
     ),
     Claim("CHANGELOG.md", "and for up to {:,} steps", lambda: (_how_many._MOST_STEPS,)),
     Claim("CHANGELOG.md", "- Batches of up to {} points are answered like", lambda: (_precision.FEW_LANES,)),
-    Claim("CHANGELOG.md", "is compiled from {} points on", lambda: (_loop._MANY_POINTS,)),
+    Claim("CHANGELOG.md", "is compiled from {} points on", lambda: (_loop.MANY_POINTS,)),
     Claim(
         "docs/papers/chen.md",
         "where randomized response needs {:.3f}",
