@@ -82,8 +82,10 @@ def _gaussian_epsilon(mechanism: PoissonSampled, log_delta: Any) -> Any:
 
 
 def _floor(mechanism: PoissonSampled, log_delta: NDArray[Any]) -> NDArray[Any]:
+    fields = (mechanism.sampling_prob, mechanism.num_steps, mechanism.mechanism.noise_multiplier)
+    shape = np.broadcast_shapes(np.shape(log_delta), *map(np.shape, fields))
     with np.errstate(all="ignore"):
-        found: NDArray[Any] = _gaussian_epsilon(mechanism, log_delta)
+        found: NDArray[Any] = _gaussian_epsilon(mechanism, np.broadcast_to(log_delta, shape))
     return found
 
 
