@@ -332,7 +332,7 @@ def _guarantee_of(release: AboveThreshold) -> EpsilonDelta:
 
 def _pure_epsilon(release: AboveThreshold) -> float:
     """Its pure epsilon, rounded up: of its fields as doubles, whatever type they are of."""
-    fields = {name: float(getattr(release, name)) for name in number_fields(type(release))}
+    fields: dict[str, Any] = {name: float(getattr(release, name)) for name in number_fields(type(release))}
     return up(float(dataclasses.replace(release, **fields).pure_epsilon), 4)
 
 
