@@ -69,7 +69,7 @@ class PlannedFilter:
     False
     >>> calmer = ja.PoissonSampled(ja.Gaussian(noise_multiplier=2.0), sampling_prob=0.01, num_steps=1)
     >>> budget.spend(calmer, count=200), budget.left
-    (True, 24)
+    (True, 4)
     """
 
     def __init__(self, planned: Mechanism, target_epsilon: float, target_delta: float, *, spent: Any = (0, 0)):

@@ -15,4 +15,4 @@ def test_gradient_at_little_noise_is_a_number(noise_multiplier: float) -> None:
     found = float(jax.grad(epsilon)(noise_multiplier))
     step = 1e-4 * noise_multiplier
     difference = (epsilon(noise_multiplier + step) - epsilon(noise_multiplier - step)) / (2.0 * step)
-    assert np.isclose(found, difference, rtol=1e-4)
+    assert np.isclose(found, difference, rtol=1e-3)  # outside `jit` it is a difference too, over a larger step
