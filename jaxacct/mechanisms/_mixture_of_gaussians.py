@@ -95,7 +95,7 @@ class MixtureOfGaussians(Release):
         >>> [round(ja.epsilon(ja.Composed(one, 100), 1e-6), 3) for one in (step, capped)]
         [8.091, 6.251]
         >>> round(ja.epsilon(ja.Group(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100), 8), 1e-6), 3)
-        7.171
+        8.091
         """
         records = checked_whole("num_records", num_records, 1, _MOST_RECORDS)
         check_probability("sampling_prob", sampling_prob)
