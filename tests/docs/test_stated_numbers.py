@@ -347,10 +347,10 @@ def _usual(name: str) -> tuple[float]:
 
 
 MEASURED = (
-    Claim(COMMANDS, "with what it rests on | {:.0f} s |", lambda: _usual("epsilon")),
-    Claim(COMMANDS, "side by side | {:.0f} to {:.0f} s |", lambda: (_command("compare")[0], _command("compare")[-1])),
-    Claim(COMMANDS, "which methods would be asked | {:.0f} s |", lambda: _usual("compare --plan")),
-    Claim(COMMANDS, "that just meets a budget | {:.0f} s |", lambda: _usual("calibrate")),
+    Claim(COMMANDS, "with what it rests on | {:.1f} s |", lambda: _usual("epsilon")),
+    Claim(COMMANDS, "side by side | {:.1f} to {:.1f} s |", lambda: (_command("compare")[0], _command("compare")[-1])),
+    Claim(COMMANDS, "which methods would be asked | {:.1f} s |", lambda: _usual("compare --plan")),
+    Claim(COMMANDS, "that just meets a budget | {:.1f} s |", lambda: _usual("calibrate")),
     Claim(
         COMMANDS,
         "separated text or Parquet | {:.0f} s, and {:.0f} ms a point",
@@ -392,7 +392,7 @@ MEASURED = (
         lambda: (float(_rows("SLOW_SPOTS.md")["the demonstration"][0]) + _first("import jax")[0],),
     ),
     Claim(COMMANDS, "can be trusted | {:.0f} s |", lambda: _first("`jaxacct doctor`")),
-    Claim(COMMANDS, "for a model card | {:.0f} s |", lambda: _usual("report")),
+    Claim(COMMANDS, "for a model card | {:.1f} s |", lambda: _usual("report")),
     Claim(README, "Warm answers are {:.0f} ms for Poisson sampling", lambda: _median("poisson")),
     Claim(README, "{:.0f} ms for shuffled reports", lambda: _median("clones")),
     Claim(README, "{:.0f} ms for check-ins", lambda: _median("check-in")),
