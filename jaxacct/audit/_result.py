@@ -40,7 +40,22 @@ class Audit:
     def interval(
         self, mechanism: Mechanism, *, neighboring_relation: NeighboringRelation | str | None = None
     ) -> Interval:
-        """The certified interval of epsilon of `mechanism` at the same delta."""
+        """The certified interval of epsilon of `mechanism` at the same delta.
+
+        Args:
+          mechanism: what was run; concrete scalar fields.
+          neighboring_relation: as for `jaxacct.epsilon`.
+
+        Returns:
+          An `Interval`, as of `jaxacct.epsilon_interval`.
+
+        Raises:
+          ValueError: if the mechanism has no analysis, or `delta` is 0, at which no interval is certified.
+        """
+        if self.delta == 0.0:
+            raise ValueError(
+                "delta=0.0 must be > 0 for a certified interval: audit at the delta at which the run is stated"
+            )
         return epsilon_interval(mechanism, self.delta, neighboring_relation=neighboring_relation)
 
     def beside(self, mechanism: Mechanism, *, neighboring_relation: NeighboringRelation | str | None = None) -> str:
@@ -51,8 +66,11 @@ class Audit:
           neighboring_relation: as for `jaxacct.epsilon`.
 
         Returns:
-          The statement. A measured end above the certified one is said to be what it is: a sign that the run is
-          not the one described.
+          A string, the statement. A measured end above the certified one is said to be what it is: a sign that the run
+          is not the one described.
+
+        Raises:
+          ValueError: as `interval`.
         """
         mechanism = in_relation(mechanism, neighboring_relation)
         certified = self.interval(mechanism)

@@ -96,7 +96,7 @@ class RenyiFilter:
         if planned is not None and orders is not None:
             raise ValueError("planned= chooses the order: it must not be given together with orders=")
         if planned is not None:
-            _check_mechanism("planned", planned)
+            check_mechanism("planned", planned)
             wanted = _planned_order(planned, self._epsilon, self._delta)
         else:
             wanted = _usual_orders(self._epsilon, self._delta) if orders is None else check_orders("orders", orders)
@@ -147,7 +147,7 @@ class RenyiFilter:
 
     def _cost(self, mechanism: Mechanism) -> NDArray[Any]:
         """The divergence of one run at each order, the worse direction's."""
-        _check_mechanism("mechanism", mechanism)
+        check_mechanism("mechanism", mechanism)
         if self._relation not in (None, mechanism.relation):
             raise ValueError(
                 f"mechanism={mechanism!r} is of adjacency {mechanism.relation.value!r}, which must be that of what was "
@@ -162,7 +162,8 @@ class RenyiFilter:
         )
 
 
-def _check_mechanism(name: str, thing: Any) -> None:
+def check_mechanism(name: str, thing: Any) -> None:
+    """Raises ValueError unless `thing` is a mechanism whose fields are concrete scalars."""
     if not isinstance(thing, Mechanism):
         raise ValueError(f"{name}={thing!r} {not_a_mechanism(thing)}")
     check_scalar(thing)

@@ -18,9 +18,9 @@ from jaxacct.bounds.composed import distribution_of
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import MAX_EPSILON, profile_of
 from jaxacct.mechanisms import Composed, Gaussian
-from jaxacct.mechanisms._base import Mechanism, not_a_mechanism
+from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect_whole, down
-from jaxacct.training._phases import check_scalar
+from jaxacct.training._filter import check_mechanism
 from jaxacct.training._spending import largest
 
 _SHARE = 2.0**-10  # of delta, for what other releases than the planned one may exceed it by
@@ -179,9 +179,7 @@ class PlannedFilter:
 
 def _checked_mechanism(name: str, thing: Any) -> Mechanism:
     """`thing` with Python's numbers: a float16 or float32 one equals doubles that are not its value."""
-    if not isinstance(thing, Mechanism):
-        raise ValueError(f"{name}={thing!r} {not_a_mechanism(thing)}")
-    check_scalar(thing)
+    check_mechanism(name, thing)
     plain: Mechanism = jax.tree.map(lambda leaf: np.asarray(leaf).item(), thing)
     return plain
 

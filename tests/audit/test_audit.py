@@ -231,3 +231,9 @@ def test_tails_of_very_many_guesses_are_sharp():
         exact = float(first) * np.cumprod(np.append(1.0, (guesses - beyond) / (beyond + 1.0))).sum()
         found = audit.p_value(guesses, guesses, right, epsilon=0.0, delta=0.0)
         assert exact <= found <= exact * (1.0 + 1e-8)
+
+
+def test_an_audit_at_delta_0_says_why_nothing_certified_stands_beside_it():
+    found = audit.many_runs([1.0] * 50, [0.0] * 50, delta=0.0, threshold=0.5)
+    with pytest.raises(ValueError, match=r"delta=0\.0 must be > 0 for a certified interval"):
+        found.beside(ja.Gaussian(1.0))
