@@ -82,7 +82,8 @@ class ZeroConcentratedDp(Measure):
             if largest == math.inf:
                 raise ValueError(
                     f"max_order=inf needs bounded losses, or Gaussian noise without sampling, which {mechanism!r} has "
-                    "not: rho would be that of its rarest losses; give ZeroConcentratedDp(max_order=64), say"
+                    "not: rho would be that of its rarest losses; give a largest order, as by "
+                    "ZeroConcentratedDp(max_order=64), or on the command line --measure zcdp:64"
                 )
             beyond = min(largest / end, 0.5 * largest**2)  # R <= R(inf); Bun and Steinke 2016, Proposition 1.4
         return up(max(self._up_to_end(mechanism, end), beyond), 16)

@@ -122,7 +122,8 @@ class GaussianDp(Measure):
         if largest == math.inf:
             raise ValueError(
                 f"slack=0 needs bounded losses, or Gaussian noise without sampling, which {mechanism!r} has not: mu "
-                "would be that of its rarest losses; give GaussianDp(slack=1e-6), say"
+                "would be that of its rarest losses; give a slack, as by GaussianDp(slack=1e-6), or on "
+                "the command line --measure gdp:1e-6"
             )
         inside = epsilons < largest
         return np.append(epsilons[inside], largest), np.append(deltas[inside], 0.0)
