@@ -192,7 +192,7 @@ def test_readme_examples_run() -> None:
 
 
 _NARROW = 88  # columns that a page of the site shows of code
-_WIDE = {"numerics.md", "_winners_table.md"}
+_WIDE = {"_winners_table.md"}
 
 
 @pytest.mark.skipif(not (_ROOT / "docs").is_dir(), reason="a source distribution has no docs")

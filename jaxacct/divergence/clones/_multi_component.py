@@ -30,8 +30,8 @@ def relative_slack(trials: jax.Array, prob: jax.Array, rest: jax.Array, log_tota
     """Relative error [L] of a sum e^log_total over counts of Bin(trials, prob); `rest` is 1 - prob.
 
     Three probabilities, 96 ULP and 90 of their logarithms, a tail by 600, log N and one for each of N additions, N up
-    to 18 standard deviations; docs/numerics.md, "Sums over clones". The clone probability errs by 8 ULP, which nine
-    standard deviations from the mean are 72 sqrt(trials prob / rest), or the other way round.
+    to 18 standard deviations; docs/numerics/clones.md, "Sums over clones". The clone probability errs by 8 ULP, which
+    nine standard deviations from the mean are 72 sqrt(trials prob / rest), or the other way round.
     """
     spread = xp.sqrt(trials * xp.minimum(prob, rest))
     return ULP * (3072.0 + 96.0 * xp.abs(log_total) + 18.0 * xp.sqrt(trials) + 128.0 * spread)

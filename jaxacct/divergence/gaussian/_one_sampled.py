@@ -25,7 +25,7 @@ from jaxacct.special import LEAST_NORMAL, down, log1p, log_down, log_up, softplu
 from jaxacct.special._namespace import xp
 
 _FAR = 600.0  # nats: e^y is formed up to here
-_BLUR = 2.0**-48  # relative, of y; docs/numerics.md
+_BLUR = 2.0**-48  # relative, of y; docs/numerics/contour.md
 
 
 def _mu(noise_multiplier: jax.Array, *, is_upper: bool) -> jax.Array:

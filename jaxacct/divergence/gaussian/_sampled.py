@@ -150,8 +150,8 @@ def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
     * left tail: the integrand is at most q^2 max(a-1, a(a-1)/2) there;
     * summation and function rounding: 2^-43 (1 + a) relative, and 2^-49 of the largest exponent. No term is large
       beside the integrand: with b = a - 1 it is (1+x)^a (1 - e^-t - b x/(1+x) e^-t) for x > 0, else
-      b |x| - (1+x) (1 - e^-t), t = b |log(1+x)|; a series for a |x| < 0.05 (docs/numerics.md, "Real orders of one
-      sampled step").
+      b |x| - (1+x) (1 - e^-t), t = b |log(1+x)|; a series for a |x| < 0.05 (docs/numerics/contour.md, "Real orders of
+      one sampled step").
     """
     octaves, group = np.unique(np.ceil(np.log2(orders)), return_inverse=True)
     tops = np.asarray([orders[group == i].max() for i in range(len(octaves))])

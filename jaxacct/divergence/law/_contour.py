@@ -7,8 +7,8 @@ direction), as in `jaxacct.divergence._inversion`,
 
 The trapezoid rule gives delta and positive copies of it: an upper bound as it stands. Moments of finitely many points
 do not fall with the height: one more Gaussian release, of mu = tau, is composed in: no profile falls by it, and what
-lies beyond the last node is a closed form. Every choice (a, the step, tau) steers tightness only. docs/numerics.md,
-"Laws", derives what is booked.
+lies beyond the last node is a closed form. Every choice (a, the step, tau) steers tightness only.
+docs/numerics/laws.md derives what is booked.
 
 Numbers that one step makes are one array, since each array that a program makes is a kernel to compile.
 

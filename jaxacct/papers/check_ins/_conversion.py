@@ -29,7 +29,7 @@ def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> 
 
     found by halving in log((r - delta)/(1 - r)), or r = 1 where a delta >= 1. Rounded down: the two atoms' terms are
     positive, each is moved down by what it errs by, and the value at the r that was found by how far it may be from
-    the least (docs/numerics.md, "The best conversion of one order"). Real a > 1, epsilon >= 0, 0 <= delta < 1.
+    the least (docs/numerics/clones.md, "The best conversion of one order"). Real a > 1, epsilon >= 0, 0 <= delta < 1.
     """
     a = order
     total, reach = 1.0 - delta, expm1(epsilon) + delta

@@ -53,7 +53,7 @@ def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
 
     The ternary moment E_R |(P - Q)/R|^j of three Gaussians at distance sqrt(s) from each other; odd rows and row 0 are
     -inf. By the trapezoid rule around the integrand's peak, whose terms are positive where its alternating sum would
-    lose every digit; what it leaves out is below 2^-60 (docs/numerics.md, "Moments of a hyperbolic sine").
+    lose every digit; what it leaves out is below 2^-60 (docs/numerics/clones.md, "Moments of a hyperbolic sine").
     """
     usable = (s > 0) & (s < jnp.inf)
     safe = jnp.where(usable, s, 1.0)

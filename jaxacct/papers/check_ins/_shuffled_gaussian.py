@@ -8,7 +8,7 @@ check-ins, replace-one adjacency, and the least that any Renyi accountant could 
 itself.
 
 Every sum is of positive terms and rises with what it is made of, so that each logarithm is moved down by what its own
-operations err by, and every number is a lower bound (docs/numerics.md, "One report among equal ones").
+operations err by, and every number is a lower bound (docs/numerics/clones.md, "One report among equal ones").
 """
 
 from __future__ import annotations

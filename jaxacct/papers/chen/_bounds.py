@@ -95,7 +95,7 @@ def moment_sandwich_rdp(
     X = e^(M D) - 1 of one report alone, E[1/m] = (1 - (1-p)^n) / (n p) (CL-S14). The lower bounds are the first term of
     the power series in s of e^(M D) - 1 = E psi(s x), x a mean of m signs, and the outcomes where every clone agrees
     with the report. The upper one holds since the coefficients of psi(s x) in x^2 are positive, so that
-    psi(s x) <= x^2 psi(s) = x^2 X. Rounded outward (docs/numerics.md, "Sandwiches of the clones pair").
+    psi(s x) <= x^2 psi(s) = x^2 X. Rounded outward (docs/numerics/clones.md, "Sandwiches of the clones pair").
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))

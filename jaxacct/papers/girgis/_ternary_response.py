@@ -151,7 +151,7 @@ def ternary_response_renyi(
         level = stop_gradient(xp.max(log_mass + grown, axis=(0, 1)))
         terms = xp.exp(log_mass + grown - level) * value
         total = _sum_by_rows(terms)
-        # what x errs by moves (1+x)^a - 1 - a x as in docs/numerics.md, "The best conversion of one order"
+        # what x errs by moves (1+x)^a - 1 - a x as in docs/numerics/clones.md, "The best conversion of one order"
         by_ratio = ULP * (288.0 + 32.0 * order * xp.maximum(log_ratio, 0.0) + 8.0 * xp.abs(log_ratio))
         by_size = 4.0 * ULP * (xp.abs(xp.where(inside, log_mass, 0.0)) + grown)
         spread = _sum_by_rows(terms * (error + value_error + stop_gradient(by_ratio + by_size))) / total

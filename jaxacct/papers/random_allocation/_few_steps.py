@@ -8,8 +8,8 @@ The likelihood ratio is X = e_k(Y_1, .., Y_t) / C(t, k), e_k the elementary symm
 are expectations of functions convex in each Y_i. The lognormal law of Y_i is cut into cells. By Jensen's inequality,
 spreading each cell's mass to its ends, mean kept, gives an upper bound, and moving it to the cell's mean a lower one;
 they are apart by the square of the cells' width. One of the t integrals is in closed form. What rounding may do is
-derived in docs/numerics.md, "Two to four steps by cells". Add/remove adjacency; a check of the reduction to one step at
-a time.
+derived in docs/numerics/allocation.md, "Two to four steps by cells". Add/remove adjacency; a check of the reduction to
+one step at a time.
 """
 
 from __future__ import annotations
