@@ -233,7 +233,7 @@ def _survey(run: Run, add: Any) -> Any:
     def one(row: Any) -> Any:
         logs, weight, count = row
         e = jnp.where(add, -x, 1.0 + x)[:, None] * logs
-        near = jnp.log1p(jnp.maximum(jnp.expm1(jnp.minimum(e, 650.0)) @ weight, 0.0))
+        near = log1p(jnp.maximum(expm1(jnp.minimum(e, 650.0)) @ weight, 0.0))
         return jnp.where(count > 0, count * near, 0.0)
 
     logs = jnp.sum(jax.lax.map(one, (log_ratio, total, run.count)), axis=0)
@@ -300,7 +300,7 @@ def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, A
 def _first_guess(survey: Any, log_delta: Any) -> Any:
     """Below epsilon, from real moments: a line for too small an epsilon serves larger ones too."""
     x, logs = survey
-    bounds = (logs - log_delta - jnp.log1p(x)) / x + jnp.log(x) - jnp.log1p(x)
+    bounds = (logs - log_delta - log1p(x)) / x + jnp.log(x) - log1p(x)
     return jnp.maximum(0.35 * jnp.min(bounds), 0.0)
 
 
