@@ -58,6 +58,7 @@ _LAYERS = (
     ("bounds.fixed_batches",),
     ("bounds.adjacent",),
     ("bounds.composed",),
+    ("bounds.theorems",),
     ("bounds",),
     ("answering._question",),
     ("answering._plan",),

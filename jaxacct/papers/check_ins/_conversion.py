@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jaxacct._jax import jax, jnp
 from jaxacct.conversion import delta_from_log_down
-from jaxacct.divergence.response._renyi import power_excess
+from jaxacct.divergence.kernels import power_excess
 from jaxacct.special import ULP, down, expm1, log1mexp, log1p, log_down, logexpm1, softplus, solve_decreasing
 
 _NUM_HALVINGS = 90  # of the interval of log((r - delta)/(1 - r)) that is searched

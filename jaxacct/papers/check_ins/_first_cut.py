@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxacct._jax import jax, jnp
-from jaxacct.bounds.shuffle._approximate import (
+from jaxacct.bounds.theorems import (
     Guarantee,
+    closed_form_epsilon,
     log_replacement_cost,
+    pure_parameters,
     with_replacement_cost,
 )
-from jaxacct.bounds.shuffle._closed_form import closed_form_epsilon, pure_parameters
 from jaxacct.papers.check_ins._distributed import binomial_upper_tail_log, log_pmf_up
 from jaxacct.papers.check_ins._renyi import log_response_excess
 from jaxacct.papers.clones._reductions import subsampled

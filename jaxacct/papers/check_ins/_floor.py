@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxacct._jax import jax, jnp
-from jaxacct.bounds.check_in._floor import setting_of
+from jaxacct.bounds.theorems import setting_of
 from jaxacct.mechanisms import CheckIn, GaussianReports
 from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_pair_rdp, response_pair_rdp
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from jaxacct._jax import jax
 from jaxacct._precision import Kernel
-from jaxacct.bounds.shuffle._approximate import Guarantee as _Lanes
+from jaxacct.bounds.theorems import Guarantee as _Lanes
 from jaxacct.conversion import delta_from_log
 from jaxacct.papers._asking import (
     Floats,

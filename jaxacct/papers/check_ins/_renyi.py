@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import Array, jax, jnp
-from jaxacct.divergence.check_in._blocks import Blocks, log_mixture
-from jaxacct.divergence.response._special_pair import single_log_cap
+from jaxacct.divergence.kernels import Blocks, log_mixture, single_log_cap
 from jaxacct.special import (
     ULP,
     finite_size,

@@ -2,7 +2,7 @@
 it.
 
 The divergence of the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is
-`divergence.clones._renyi.clones_rdp`; the paper's closed forms, which are estimates, are in `_estimates`. Replace-one
+`clones_rdp`; the paper's closed forms, which are estimates, are in `_estimates`. Replace-one
 adjacency, lanes [L], orders static; every pair is symmetric, so that there is one direction. Outside its domain an
 upper bound is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
 """
@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from jaxacct._jax import jax, jnp
 from jaxacct._types import Ends
-from jaxacct.divergence.clones._renyi import clones_rdp
-from jaxacct.divergence.response._special_pair import SINGLE_ULPS, single_log_excess
+from jaxacct.divergence.kernels import SINGLE_ULPS, clones_rdp, single_log_excess
 from jaxacct.special import (
     ULP,
     binomial_rate,
@@ -123,7 +122,7 @@ def cosh_sandwich_rdp(
 
     from 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs. The
     upper bound is attained at n = 1. The sum is over the counts in `window` (static, from
-    `divergence.clones._profile.window_for`). Outside it H falls with m and Chernoff bounds the mass; where the window
+    `clones_window`). Outside it H falls with m and Chernoff bounds the mass; where the window
     is too small, the upper bound is loose. Rounded outward as `moment_sandwich_rdp`.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)

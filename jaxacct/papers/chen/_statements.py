@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from jaxacct._precision import Kernel
 from jaxacct._types import Ends
-from jaxacct.divergence.clones._profile import window_for
+from jaxacct.divergence.kernels import clones_window
 from jaxacct.papers._asking import Floats, Real, counts, non_negative, orders_of, plain, positive, probability
 from jaxacct.papers.chen import _bounds as lanes
 
@@ -124,7 +124,7 @@ def cosh_sandwich_rdp(
     (0.003428, 0.005557)
     """
     pair = _pair(num_reports, clone_prob, local_epsilon)
-    window = window_for(pair[0], pair[1], max_window=2**19)
+    window = clones_window(pair[0], pair[1], max_window=2**19)
     return _bracket(_cosh(*pair, orders=orders_of(orders), window=window))
 
 

@@ -15,7 +15,7 @@ import math
 
 from jaxacct._jax import jax, jnp
 from jaxacct._types import Ends
-from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
+from jaxacct.divergence.kernels import ProfileEnds, clones_delta
 from jaxacct.special import log_binomial_pmf, log_down, log_sum_exp, log_sum_outward, log_up, pmf_rounding
 
 _WINDOW = 128  # counts of `clones_delta`, of which only one is needed: the number of clones is certain here

@@ -7,7 +7,7 @@ to all of them.
 from __future__ import annotations
 
 from jaxacct._jax import jax, jnp
-from jaxacct.bounds.shuffle._closed_form import ClonesParameters, pure_parameters
+from jaxacct.bounds.theorems import ClonesParameters, pure_parameters
 from jaxacct.special import expm1
 
 

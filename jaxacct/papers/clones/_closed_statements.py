@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from jaxacct._jax import jax
 from jaxacct._precision import Kernel
-from jaxacct.bounds.shuffle._closed_form import ClonesParameters, closed_form_epsilon
-from jaxacct.bounds.shuffle._rounds import composition_window, optimal_log_delta
+from jaxacct.bounds.theorems import ClonesParameters, closed_form_epsilon, composition_window, optimal_log_delta
 from jaxacct.conversion import delta_from_log
 from jaxacct.papers._asking import (
     Floats,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from jaxacct._jax import jnp
 from jaxacct._precision import Kernel
-from jaxacct.divergence.clones._profile import lane_bytes, window_for
+from jaxacct.divergence.kernels import clones_lane_bytes, clones_window
 from jaxacct.papers._asking import (
     Floats,
     Real,
@@ -29,7 +29,7 @@ from jaxacct.papers.clones import _reductions as lanes
 from jaxacct.papers.clones._tails import clones_tails
 
 _tails = Kernel(
-    lambda *args, window: tuple(jnp.exp(x) for x in clones_tails(*args, window=window)), lane_bytes=lane_bytes
+    lambda *args, window: tuple(jnp.exp(x) for x in clones_tails(*args, window=window)), lane_bytes=clones_lane_bytes
 )
 _balle_blanket = Kernel(curves.balle_blanket_delta)
 _cheu = Kernel(curves.cheu_binary_epsilon)
@@ -69,7 +69,7 @@ def tail_masses(
     """
     n, local = counts("num_reports", num_reports), positive("local_epsilon", local_epsilon)
     p = np.exp(-local) if clone_prob is None else positive("clone_prob", probability("clone_prob", clone_prob))
-    window = window_for(n, p, max_window=2**19)
+    window = clones_window(n, p, max_window=2**19)
     p_tail, q_tail = _tails(non_negative("epsilon", epsilon), n, p, local, window=window)
     return plain(p_tail), plain(q_tail)
 

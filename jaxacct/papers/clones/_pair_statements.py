@@ -17,7 +17,7 @@ from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
 from jaxacct._types import Ends
 from jaxacct.conversion import delta_from_log
-from jaxacct.divergence.clones._multi_component import ComponentPair, component_windows, k_ary_blanket_pair
+from jaxacct.divergence.kernels import ComponentPair, component_windows, k_ary_blanket_pair
 from jaxacct.papers._asking import (
     Bracket,
     Floats,

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct.bounds.shuffle._approximate import Guarantee, Profile
-from jaxacct.divergence.gaussian._pair import gaussian_log_delta
+from jaxacct.bounds.theorems import Guarantee, Profile
+from jaxacct.divergence.kernels import gaussian_log_delta
 from jaxacct.special import bisect, bisect_lanes, log1p, log_up, sinh, softplus, solve_decreasing, up, xp
 
 _ULPS = 32  # the certificate's rounding; at most 16 ulp occur: two functions of 4 each, a square root, products

@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike
 
 from jaxacct._jax import jax
 from jaxacct._precision import Kernel, float64_kernel
-from jaxacct.bounds.shuffle._approximate import (
-    Guarantee as _Lanes,
-)
-from jaxacct.bounds.shuffle._approximate import (
+from jaxacct.bounds.theorems import Guarantee as _Lanes
+from jaxacct.bounds.theorems import (
     log_gaussian_replacement_cost,
     log_replacement_cost,
     pure_profile,
@@ -22,7 +20,7 @@ from jaxacct.bounds.shuffle._approximate import (
     with_replacement_cost,
 )
 from jaxacct.conversion import delta_from_log
-from jaxacct.divergence.clones._profile import lane_bytes, window_for
+from jaxacct.divergence.kernels import clones_lane_bytes, clones_window
 from jaxacct.papers._asking import (
     Floats,
     Guarantee,
@@ -83,14 +81,14 @@ def _fewest(local: jax.Array, epsilon: jax.Array, log_delta: jax.Array, top: jax
     return lanes.fewest_reports(pure_profile(window=window), local, epsilon, log_delta, top)
 
 
-_approximate_epsilon = Kernel(_approximate, lane_bytes=lane_bytes, on_host=True)
-_purified_epsilon = Kernel(_purified, lane_bytes=lane_bytes, on_host=True)
-_largest_local_epsilon = Kernel(_largest_local, lane_bytes=lane_bytes)
-_fewest_reports = Kernel(_fewest, lane_bytes=lane_bytes, on_host=True)
+_approximate_epsilon = Kernel(_approximate, lane_bytes=clones_lane_bytes, on_host=True)
+_purified_epsilon = Kernel(_purified, lane_bytes=clones_lane_bytes, on_host=True)
+_largest_local_epsilon = Kernel(_largest_local, lane_bytes=clones_lane_bytes)
+_fewest_reports = Kernel(_fewest, lane_bytes=clones_lane_bytes, on_host=True)
 
 
 def _window(num_reports: Real, local_epsilon: Real) -> int:
-    return window_for(num_reports, np.exp(-local_epsilon), max_window=_LARGEST_WINDOW)
+    return clones_window(num_reports, np.exp(-local_epsilon), max_window=_LARGEST_WINDOW)
 
 
 def subsampled_guarantee(epsilon: ArrayLike, delta: ArrayLike, sampling_prob: ArrayLike) -> Guarantee:

@@ -1,7 +1,7 @@
 """BOUND, from above, on several rounds that are each (epsilon, delta)-DP, in closed form (CL-S15, route A; GI-S20).
 
 Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy", Theorem 3.4;
-`bounds.shuffle._rounds` has the optimal composition.
+`optimal_log_delta` has the optimal composition.
 """
 
 from __future__ import annotations

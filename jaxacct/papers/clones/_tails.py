@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jaxacct._jax import jax, jnp
-from jaxacct.divergence.clones._profile import clones_delta
+from jaxacct.divergence.kernels import clones_delta
 
 
 class TailMasses(NamedTuple):

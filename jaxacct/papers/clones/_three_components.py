@@ -1,20 +1,13 @@
 """BOUND, from above and below, on the pairs with clones of a third kind, every term summed (CL-S9, CL-S10).
 
-Feldman, McMillan & Talwar 2021, Theorem 4.1 and Corollary 4.2; `divergence.clones._multi_component` has the formula.
+Feldman, McMillan & Talwar 2021, Theorem 4.1 and Corollary 4.2; the module of `ComponentPair` has the formula.
 """
 
 from __future__ import annotations
 
 from jaxacct._jax import jax, jnp
 from jaxacct._types import Ends
-from jaxacct.divergence.clones._multi_component import (
-    ComponentPair,
-    cut_at,
-    enclosure,
-    mass_outside,
-    prepare,
-    window_start,
-)
+from jaxacct.divergence.kernels import ComponentPair, cut_at, enclosure, mass_outside, prepare, window_start
 from jaxacct.special import expm1, log_binomial_pmf
 
 

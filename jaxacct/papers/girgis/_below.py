@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxacct._jax import jax
-from jaxacct.divergence.response._renyi import LARGEST, response_window
+from jaxacct.divergence.kernels import LARGEST, response_window
 from jaxacct.papers.girgis._response import response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 from jaxacct.special import down, log1p, sinh, xp

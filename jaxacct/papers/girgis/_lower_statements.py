@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from jaxacct._precision import Kernel
 from jaxacct._types import Ends
-from jaxacct.divergence.response._renyi import response_window
+from jaxacct.divergence.kernels import response_window
 from jaxacct.papers._asking import Floats, Real, counts, non_negative, orders_of, plain, whole_orders
 from jaxacct.papers.girgis import _below as below
 from jaxacct.papers.girgis._histogram import histogram_rdp as _histogram_ends

@@ -1,6 +1,6 @@
 """BOUND, from above, on Renyi divergences of shuffled reports: Theorem 4 with other special pairs inside (GI-S12).
 
-Girgis et al. 2021; `bounds.shuffle._special_pairs_exact` has the theorem with the exact worst pair.
+Girgis et al. 2021; `mixture_rdp` has the theorem with the exact worst pair.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct.bounds.shuffle._special_pairs_exact import is_usable, mixture_layout, mixture_of, mixture_statics
-from jaxacct.divergence.response._special_pair import moment_bound_log_excess
+from jaxacct.bounds.theorems import is_usable, mixture_layout, mixture_of, mixture_statics
+from jaxacct.divergence.kernels import moment_bound_log_excess
 from jaxacct.papers.girgis._special_pairs import special_pair_log_excess
 from jaxacct.special import xp
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from jaxacct._jax import jax
 from jaxacct._precision import Kernel
-from jaxacct.divergence.response._special_pair import exponential_log_moment, moment_bound_log_excess
+from jaxacct.divergence.kernels import exponential_log_moment, moment_bound_log_excess
 from jaxacct.papers._asking import (
     Floats,
     counts,

@@ -1,6 +1,6 @@
 """BOUND, from below and above, on the Renyi divergences of shuffled binary randomized response (GI-S8, GI-X4).
 
-Girgis et al. 2021, Theorem 3, at real orders; `divergence.response._renyi` has the sums.
+Girgis et al. 2021, Theorem 3, at real orders; `response_log_excess` has the sums.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from jaxacct._jax import jax
 from jaxacct._types import Ends
-from jaxacct.divergence.response._renyi import response_log_excess
+from jaxacct.divergence.kernels import response_log_excess
 from jaxacct.special import down, softplus, up, xp
 
 
@@ -18,7 +18,7 @@ def response_renyi(
 ) -> Ends[jax.Array]:
     """Lower and upper ends [A, L], nats, of Renyi divergences of shuffled binary randomized response, real orders > 1.
 
-    Girgis et al. 2021, Theorem 3. D_a(1 || 0), in the notation of `divergence.response._renyi`, or with `reverse`
+    Girgis et al. 2021, Theorem 3. D_a(1 || 0), in its notation, or with `reverse`
     D_a(0 || 1): never the smaller (GI-X4). Lower ends are 0, upper ends inf, outside num_reports >= 1,
     0 <= local_epsilon <= 300.
 

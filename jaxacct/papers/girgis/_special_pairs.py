@@ -1,7 +1,7 @@
 """BOUND, from above, on moments of a special pair, and the worst ones by a power series.
 
 Girgis et al. 2021, section 7, Lemmas 6 and 7 (GI-S15, GI-S16, GI-S17, GI-X1). The likelihood ratio of the two
-histograms is 1 + X/m, as in `divergence.response._special_pair`.
+histograms is 1 + X/m, as in `moment_bound_log_excess`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct.divergence.response._special_pair import log_scaled_gamma, log_sinh
+from jaxacct.divergence.kernels import log_scaled_gamma, log_sinh
 from jaxacct.special import (
     ULP,
     finite_size,

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from jaxacct import special
 from jaxacct._jax import jax
 from jaxacct._precision import Kernel, float64_kernel
-from jaxacct.bounds.shuffle._special_pairs import earlier_rdp as _earlier_lanes
-from jaxacct.bounds.shuffle._special_pairs import theorem1_rdp as _theorem1_lanes
-from jaxacct.bounds.shuffle._special_pairs import theorem2_rdp as _theorem2_lanes
-from jaxacct.bounds.shuffle._special_pairs_exact import mixture_lane_bytes, mixture_rdp, mixture_statics
+from jaxacct.bounds.theorems import earlier_rdp as _earlier_lanes
+from jaxacct.bounds.theorems import mixture_lane_bytes, mixture_rdp, mixture_statics
+from jaxacct.bounds.theorems import theorem1_rdp as _theorem1_lanes
+from jaxacct.bounds.theorems import theorem2_rdp as _theorem2_lanes
 from jaxacct.papers._asking import (
     Floats,
     Real,

@@ -20,15 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct.divergence.response._lattice_comb import (
+from jaxacct.divergence.kernels import (
     EXPONENT,
+    LARGEST,
     gamma_reach,
     left_reach,
     log_aliases,
+    power_excess,
     right_reach,
     stride,
 )
-from jaxacct.divergence.response._renyi import LARGEST, power_excess
 from jaxacct.special import (
     ULP,
     binomial_rate,

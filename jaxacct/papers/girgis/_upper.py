@@ -1,7 +1,7 @@
 """BOUND, from above, on Renyi divergences of shuffled reports: the paper's forms that a sharper one of it replaces.
 
-Girgis et al. 2021, Corollary 1 (GI-S3), Remark 3 (GI-S6); `bounds.shuffle._special_pairs` has
-Theorems 1 and 2. Replace-one adjacency, both directions; E = e^eps.
+Girgis et al. 2021, Corollary 1 (GI-S3), Remark 3 (GI-S6); `theorem1_rdp` and `theorem2_rdp` of
+`jaxacct.bounds.theorems` have the other two. Replace-one adjacency, both directions; E = e^eps.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxacct._jax import jax
-from jaxacct.bounds.shuffle._special_pairs import cap_rdp, fail_closed, mean_copies
-from jaxacct.divergence.response._special_pair import moment_bound_log_excess
+from jaxacct.bounds.theorems import cap_rdp, fail_closed, mean_copies
+from jaxacct.divergence.kernels import moment_bound_log_excess
 from jaxacct.special import ULP, bisect_lanes, down, log1p, log_up, softplus, stop_gradient, up, xp
 
 _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from jaxacct._jax import jax, jnp
 from jaxacct._precision import HostProgram
 from jaxacct._types import Direction, Ends
-from jaxacct.bounds.poisson._profile import concrete_base
+from jaxacct.bounds.theorems import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, non_negative, number, run_of
 from jaxacct.special import ULP, log_normal_tail

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct.bounds.allocation._posterior_rate import AddProfile, Tail, decomposition_add_profile
+from jaxacct.bounds.theorems import AddProfile, Tail, decomposition_add_profile
 from jaxacct.papers._asking import positive, whole
 from jaxacct.special import log_down, log_up, up
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
 from jaxacct._types import Direction
-from jaxacct.bounds.allocation._posterior_rate import TailBound, truncated_delta, truncated_epsilon
-from jaxacct.divergence.allocation._powers import general_rdp
+from jaxacct.bounds.theorems import TailBound, truncated_delta, truncated_epsilon
+from jaxacct.divergence.kernels import general_rdp
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.papers._asking import Floats, direction_of, law, plain, run_of, whole
 from jaxacct.papers.random_allocation._discrete_moments import discrete_log_moments

@@ -1,7 +1,7 @@
 """BOUND, from above, on random allocation by Poisson sampling at a capped rate, and on how often the cap is exceeded.
 
 Feldman & Shenfeld 2025, Theorem 4.1 (RA-S7) and Corollary 4.5 (RA-S9), and a sharper tail of ours (RA-X6).
-`bounds.allocation._posterior_rate` has the scheme, Lemma 4.3, and the notation.
+The module of `truncated_delta` has the scheme, Lemma 4.3, and the notation.
 """
 
 import enum
@@ -14,19 +14,17 @@ from numpy.typing import NDArray
 
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon, check_positive
-from jaxacct.bounds.allocation._posterior_rate import (
-    LAW_TAIL,
+from jaxacct.bounds.theorems import (
+    Steps,
     Tail,
+    concrete_base,
     doob_exponent,
     doob_log_moment,
     doob_log_moments,
-    law_step,
+    poisson_pld,
+    runs_of,
+    step_deltas,
 )
-from jaxacct.bounds.bases import law
-from jaxacct.bounds.bases._base import pld_of_law
-from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
-from jaxacct.curves._from_profile import profile_of
-from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, positive, probability, run_of, whole
 from jaxacct.special import down, log_up, up
@@ -95,9 +93,7 @@ def _log_half_width(local_epsilon: Any, width: Width) -> Any:
 @functools.lru_cache(maxsize=16)
 def _local_delta(base: Any) -> NDArray[Any]:
     """delta0 at each of `_LOCAL_EPSILONS`, the larger of both directions."""
-    made = law(base, 1.0, law_step(base), Side.UPPER, LAW_TAIL)
-    eps = np.asarray(_LOCAL_EPSILONS)
-    return np.maximum(*(profile_of(pld_of_law(made, direction))(eps) for direction in Direction))
+    return step_deltas(base, np.asarray(_LOCAL_EPSILONS))
 
 
 def azuma_tail(base: Any, direction: Direction, *, width: Width = Width.SINH) -> Tail:
