@@ -95,6 +95,6 @@ def _stacked(laws: list[Law]) -> Law:
 
 @functools.lru_cache(maxsize=64)
 def all_given(every: tuple[Known, ...]) -> Law | None:
-    """The laws (class `Law`) of all that is known in a program, of [W, K, 3, G] and [W, K, 2]; None where there is none."""
+    """The laws (class `Law`) of all that is known in a program, as in `Given`; None where nothing is."""
     laws = [given(of).law for of in every]
     return Law(*(np.concatenate(x, axis=1) for x in zip(*laws, strict=True))) if laws else None

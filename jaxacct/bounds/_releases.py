@@ -15,7 +15,8 @@ import numpy as np
 
 from jaxacct._jax import jnp
 from jaxacct.bounds._clones_pair import has_pair, pair_of
-from jaxacct.bounds._known_laws import Known, given
+from jaxacct.bounds._known_laws import Known
+from jaxacct.bounds._known_laws import given as given_laws
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds._split import splits_unevenly
 from jaxacct.composition import allocation_groups
@@ -141,7 +142,7 @@ def releases_of(mechanism: Mechanism, uneven: tuple[bool, ...], known: tuple[Kno
             _LISTED[part.signature()](found, part, count, is_uneven)
         else:
             first = len(found.known)
-            found.known.extend(_Known(float(i), n * count) for i, n in enumerate(given(of).times, first))
+            found.known.extend(_Known(float(i), n * count) for i, n in enumerate(given_laws(of).times, first))
     return found
 
 
@@ -210,6 +211,10 @@ _LISTED: dict[Any, Callable[[Releases, Any, Any, bool], None]] = {
         _laplace_noise(of.mechanism, of.sampling_prob, of.num_steps * count)
     ),
 }
+
+
+LISTED = frozenset(_LISTED)
+"""The signatures of what has laws of traced numbers."""
 
 
 def has_laws(mechanism: Mechanism) -> bool:

@@ -59,8 +59,8 @@ from jaxacct.bounds._known_laws import Known, known
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
-from jaxacct.bounds._parts import flattened
-from jaxacct.bounds._releases import has_law, has_laws
+from jaxacct.bounds._parts import flattened, is_scalar
+from jaxacct.bounds._releases import LISTED, has_law, has_laws
 from jaxacct.bounds._table import merged
 from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST, has_several_steps
 from jaxacct.composition import compose_rdp
@@ -117,7 +117,7 @@ def has_lanes(mechanism: Mechanism) -> bool:
     if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())
     every = methods_of(mechanism, LaneMethod)
-    return any(Bound.UPPER in m.ends and m is not _KNOWN for m in every)
+    return any(Bound.UPPER in m.ends and not m.needs_known for m in every)
 
 
 def known_of(mechanism: Mechanism) -> Known | None:
@@ -127,7 +127,19 @@ def known_of(mechanism: Mechanism) -> Known | None:
 
 def answers_in_programs(mechanism: Mechanism) -> bool:
     """bool: whether traced programs bound `mechanism` from above: by methods on lanes, or by laws of what is known."""
-    return has_lanes(mechanism) or _KNOWN in methods_of(mechanism, LaneMethod)
+    return has_lanes(mechanism) or any(m.needs_known for m in methods_of(mechanism, LaneMethod))
+
+
+def unknown_numbers(mechanism: Mechanism) -> list[str]:
+    """The names of the traced numbers (and arrays) without which parts would have laws; what is called is the part."""
+    parts = [part for part, _ in flattened(mechanism) if not has_law(part)]
+    found = [
+        f"{type(part).__name__}{jax.tree_util.keystr(path)}"
+        for part in parts
+        for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]
+        if not is_scalar(leaf)
+    ]
+    return list(dict.fromkeys(found))
 
 
 # Renyi divergences
@@ -371,7 +383,7 @@ def _is_known(mechanism: Mechanism) -> bool:
     return bool(others) and all(known_of(part) is not None for part in others)
 
 
-_KNOWN = laws(spares=(), applies=_is_known, known_of=known_of)
+_KNOWN = laws(spares=(), applies=_is_known, known_of=known_of, needs_known=True)
 
 _RDP = ("rdp (remove)", "rdp (add)")
 
@@ -420,8 +432,10 @@ _TABLES = merged(
     selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
 )
 
-# Every mechanism's methods. What has loss distributions has laws of them where its numbers are concrete.
+# Every mechanism's methods. What else has loss distributions has laws of them where its numbers are concrete.
 METHODS = {
-    signature: (*methods, _KNOWN) if any(isinstance(m, DistributionMethod) for m in methods) else methods
+    signature: (*methods, _KNOWN)
+    if signature not in LISTED and any(isinstance(m, DistributionMethod) for m in methods)
+    else methods
     for signature, methods in _TABLES.items()
 }

@@ -91,5 +91,6 @@ def _spread(place: NDArray[Any], mass: NDArray[Any], chosen: NDArray[Any]) -> tu
         np.bincount(at, mass * np.where(share > 0.0, share + _SHARE, 0.0), minlength=size)
         for at, share in ((cell, 1.0 - above), (cell + 1, above))
     )
-    grown = 1.0 + 2.0**-51 * place.shape[0]  # additions into one place, an ULP each at most
+    most = int(np.bincount(cell).max())
+    grown = 1.0 + 2.0**-51 * (2.0 * most + 1.0)  # additions into one place, an ULP each at most
     return chosen, (low + high) * grown
