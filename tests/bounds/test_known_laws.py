@@ -1,12 +1,16 @@
 """Inside programs, parts whose own numbers are concrete: as certified outside, and close to it, in every family."""
 
+import dataclasses
 import functools
+import math
 
 import jax
 import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct.bounds._known_laws import given, known
+from jaxacct.bounds.composed import distribution_of
 
 DELTA = 1e-6
 TOL = 1e-4  # relative, of the upper end outside at a width of TOL_OUTSIDE
@@ -94,3 +98,59 @@ def test_slopes_by_the_target_and_beside_a_known_part():
         at = [[1.5 + s * h * (i == 0), DELTA + s * h * (i == 2)] for s in (1, -1)]
         high, low = (ja.epsilon(run(noise, 4), delta, precision=1e-7) for noise, delta in at)
         np.testing.assert_allclose(found[i // 2], (high - low) / (2 * h), rtol=1e-2)
+
+
+CHEAP = ("mixture", "pair", "fixed batches", "group", "skellam", "sampled pair")
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_laws_of_both_directions_dominate(name):
+    """The single law of each direction against the certified lower distribution."""
+    part = FAMILIES[name]
+    law, times = given(known(part, distribution_of))
+    for points, ends, direction in zip(law.points[:, 0], law.ends[:, 0], part.directions, strict=True):
+        y, mass, _ = points
+        y, mass = (-y, mass) if direction is ja.Direction.ADD else (y, mass * np.exp(y))
+        run = distribution_part(part)
+        below, above = (
+            ja.pld(run, bound=bound, direction=direction, resolution=96) for bound in (ja.Bound.LOWER, ja.Bound.UPPER)
+        )
+        assert times in ((1,), (part_runs(part),))
+        for epsilon in np.linspace(-1.0, 0.9 * y.max(), 40):
+            found = np.sum(mass * -np.expm1(np.minimum(epsilon - y, 0.0))) + ends[0]
+            assert found >= below.delta(epsilon)
+            assert found <= above.delta(epsilon) * 1.005 + 1e-9
+
+
+def part_runs(part):
+    return getattr(getattr(part, "mechanism", part), "num_steps", getattr(part, "num_steps", 1))
+
+
+def distribution_part(part):
+    """One run of a part of several steps, which is what its law is of."""
+    if isinstance(part, ja.Group):
+        return ja.Group(ja.PoissonSampled(GAUSSIAN, 0.1, 1), 3)
+    return part if not hasattr(part, "num_steps") else dataclasses.replace(part, num_steps=1)
+
+
+def test_what_loses_nothing_and_what_loses_too_much():
+    nothing = ja.MixtureOfGaussians(1.0, (0.0,), (1.0,))
+    much = ja.MixtureOfGaussians(0.01, (0.0, 1.0), (0.5, 0.5))
+    assert float(jax.jit(lambda delta: ja.epsilon(nothing, delta))(DELTA)) == 0.0
+    assert float(jax.jit(lambda delta: ja.epsilon(much, delta))(DELTA)) == math.inf
+
+
+def test_what_is_traced_is_named():
+    def ask(noise):
+        part = ja.MixtureOfGaussians(noise, (0.0, 1.0), (0.5, 0.5))
+        return ja.epsilon(ja.Composed((part, ja.PoissonSampled(ja.Gaussian(noise), 0.1, 3))), DELTA)
+
+    with pytest.raises(ValueError, match=r"MixtureOfGaussians\.noise_multiplier must be closed over"):
+        jax.jit(ask)(2.0)
+
+
+def test_a_part_is_made_once_for_all_programs():
+    part = FAMILIES["mixture"]
+    assert given(known(part, distribution_of)) is given(known(part, distribution_of))
+    assert known(ja.MixtureOfGaussians(np.array([1.0, 2.0]), (0.0, 1.0), (0.5, 0.5)), distribution_of) is None
+    assert known(ja.ZCdp(0.1), distribution_of) is None

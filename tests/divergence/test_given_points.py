@@ -65,6 +65,7 @@ def test_laws_are_above_what_is_given(case, is_add):
     assert law.points.shape == (3, G)
     assert np.all(np.isfinite(law.points))
     assert np.all(law.mass >= 0.0)
+    assert np.all(law.blur >= 2.0**-50 * np.abs(losses).max())
     draws = np.random.default_rng(1)
     reach = 1.2 * max(1e-3, np.abs(losses).max())
     for epsilon in (*draws.uniform(-reach, reach, 300), *draws.choice(losses, 30), -FAR):
