@@ -131,7 +131,7 @@ def answers_in_programs(mechanism: Mechanism) -> bool:
 
 
 def unknown_numbers(mechanism: Mechanism) -> list[str]:
-    """The names of the traced numbers (and arrays) without which parts would have laws; what is called is the part."""
+    """A list of the names, with their parts, of traced numbers and arrays without which these would have laws."""
     parts = [part for part, _ in flattened(mechanism) if not has_law(part)]
     found = [
         f"{type(part).__name__}{jax.tree_util.keystr(path)}"
