@@ -130,8 +130,8 @@ def answers_in_programs(mechanism: Mechanism) -> bool:
     return has_lanes(mechanism) or any(m.needs_known for m in methods_of(mechanism, LaneMethod))
 
 
-def unknown_numbers(mechanism: Mechanism) -> list[str]:
-    """A list of the names, with their parts, of traced numbers and arrays without which these would have laws."""
+def unknown_numbers(mechanism: Mechanism) -> tuple[str, ...]:
+    """A tuple of str: the traced numbers and arrays without which their parts would have laws, as "Part.field"."""
     parts = [part for part, _ in flattened(mechanism) if not has_law(part)]
     found = [
         f"{type(part).__name__}{jax.tree_util.keystr(path)}"
@@ -139,7 +139,7 @@ def unknown_numbers(mechanism: Mechanism) -> list[str]:
         for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]
         if not is_scalar(leaf)
     ]
-    return list(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
 
 
 # Renyi divergences
