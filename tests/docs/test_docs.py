@@ -43,7 +43,7 @@ _LAYERS = (
     ("bounds._by_ratio", "bounds._line_choice", "bounds._line_parts", "bounds._one_moment"),
     ("bounds._releases",),
     ("bounds._host_line", "bounds._many_lines", "bounds._one_line", "bounds._renyi_of_outputs"),
-    ("bounds._by_laws", "bounds._distribution", "bounds._inversion", "bounds._moments"),
+    ("bounds._by_laws", "bounds._distribution", "bounds._moments"),
     ("bounds._one_release",),
     ("bounds._stand_in", "bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace"),
     ("bounds.blanket",),
