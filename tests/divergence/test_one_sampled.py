@@ -64,7 +64,7 @@ def test_epsilon_is_just_above_the_truth(direction: Direction, traced: bool) -> 
         for i in range(LANES):
             delta = mp.exp(mp.mpf(log_delta[i]))
             assert true_delta(sigma[i], q[i], upper[i], direction) <= delta, (sigma[i], q[i], log_delta[i])
-            close += true_delta(sigma[i], q[i], upper[i] * (1.0 - 1e-6), direction) >= delta
+            close += upper[i] == 0.0 or true_delta(sigma[i], q[i], upper[i] * (1.0 - 1e-6), direction) >= delta
     assert close >= 0.95 * LANES
 
 
@@ -120,14 +120,15 @@ def test_derivatives_are_those_of_the_answer(direction, question) -> None:
     assert np.allclose(found, slopes, rtol=1e-4)
 
 
-def test_a_traced_number_of_steps_has_the_closed_form_where_it_is_one() -> None:
+def test_a_traced_number_of_steps_has_a_law_where_it_may_be_one() -> None:
     found = jax.jit(jax.vmap(lambda t: ja.epsilon(_step(1.0, 0.02, t), DELTA)))(jnp.array([1, 2, 3]))
-    assert float(found[0]) == pytest.approx(ja.epsilon(_step(1.0, 0.02), DELTA), rel=1e-6)
-    assert float(found[1]) >= ja.epsilon(_step(1.0, 0.02, 2), DELTA)
-    assert float(found[2]) >= float(found[1])
+    for i, value in enumerate(found.tolist()):
+        sharp = ja.epsilon(_step(1.0, 0.02, i + 1), DELTA)
+        assert sharp * (1 - 1e-6) <= value <= sharp * (1 + 1e-3)
     delta = jax.jit(lambda t: ja.delta(_step(1.0, 0.02, t), 0.7))
-    assert float(delta(1.0)) == pytest.approx(ja.delta(_step(1.0, 0.02), 0.7), rel=1e-6)
-    assert float(delta(1000.0)) == pytest.approx(ja.delta(_step(1.0, 0.02, 1000), 0.7), rel=1e-2)
+    for steps in (1, 1000):
+        sharp = ja.delta(_step(1.0, 0.02, steps), 0.7)
+        assert sharp * (1 - 1e-6) <= float(delta(float(steps))) <= sharp * (1 + 1e-2)
 
 
 def test_where_it_is_flat_derivatives_are_zero() -> None:

@@ -7,15 +7,16 @@ or an estimate; none may be relied on.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxacct._jax import jnp
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
-from jaxacct.divergence.kernels import clones_lane_bytes, clones_window
+from jaxacct.divergence.kernels import clones_delta, clones_lane_bytes, clones_window
 from jaxacct.papers._asking import (
     Floats,
-    Real,
     counts,
     inner_probability,
     log_of,
@@ -23,24 +24,94 @@ from jaxacct.papers._asking import (
     plain,
     positive,
     probability,
+    shuffle_of,
 )
-from jaxacct.papers.clones import _comparison as curves
-from jaxacct.papers.clones import _reductions as lanes
-from jaxacct.papers.clones._tails import clones_tails
+from jaxacct.special import expm1, log1p, sinh, xp
+
+
+class TailMasses(NamedTuple):
+    """Logarithms [L] of P[loss > epsilon] and Q[loss > epsilon]."""
+
+    log_p: jax.Array
+    log_q: jax.Array
+
+
+def clones_tails(
+    epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> TailMasses:
+    """Tails [L] of the privacy loss of the clones pair, no bounds; arguments as for `clones_delta`.
+
+    To 1e-11 where every count is summed and no loss equals epsilon; from the contour, which smooths the steps of the
+    tail, to about 1e-3.
+    """
+    at = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
+    return TailMasses(jnp.logaddexp(at.log_delta.upper, epsilon + at.log_tail), at.log_tail)
+
+
+def balle_blanket_delta_lanes(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """`balle_blanket_delta` [L] with h = e^(eps - 2 eps0): recalled, from its authors' code, in closed form."""
+    g, h = jnp.exp(-local_epsilon), jnp.exp(epsilon - 2.0 * local_epsilon)
+    b = jnp.exp(local_epsilon) * (1.0 - h)
+    c = jnp.exp(local_epsilon) * (jnp.exp(2.0 * epsilon) + 1.0) - 2.0 * g * h
+    valid = (epsilon > 0) & (epsilon < local_epsilon)
+    b, c = jnp.where(valid, b, 1.0), jnp.where(valid, c, 1.0)
+    z = jnp.where(valid, expm1(epsilon), 1.0) * b / c
+    k = c / (b * b) * ((1.0 + z) * log1p(z) - z)
+    difference = jnp.exp(num_reports * log1p(g * expm1(-k))) - jnp.exp(num_reports * log1p(-g))
+    delta = b / (g * num_reports * log1p(z)) * difference
+    return jnp.where(valid, jnp.clip(delta, 0.0, 1.0), jnp.where(epsilon >= local_epsilon, 0.0, 1.0))
+
+
+def cheu_binary_epsilon_lanes(num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array) -> jax.Array:
+    """`cheu_binary_epsilon` [L], recalled."""
+    blanket = 2.0 * num_reports / (jnp.exp(local_epsilon) + 1.0)
+    four = jnp.log(4.0) - log_delta
+    valid = blanket >= 14.0 * four
+    y = jnp.where(valid, blanket - jnp.sqrt(2.0 * blanket * (jnp.log(2.0) - log_delta)), 1.0)
+    return jnp.where(valid, jnp.sqrt(32.0 * four / y) * (1.0 - y / num_reports), jnp.inf)
+
+
+def balle_adaptive_epsilon_lanes(num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array) -> jax.Array:
+    """`balle_adaptive_epsilon` [L], recalled."""
+    excess = jnp.exp(1.5 * local_epsilon) * expm1(local_epsilon)
+    return 0.5 * excess * excess / num_reports + excess * jnp.sqrt(-2.0 * log_delta / num_reports)
+
+
+def sampling_with_replacement_epsilon_lanes(
+    num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array
+) -> jax.Array:
+    """`sampling_with_replacement_epsilon` [L], an estimate."""
+    growth = expm1(local_epsilon)
+    single = log1p(growth / num_reports)
+    return (jnp.sqrt(-num_reports * log_delta) + growth) * single
+
+
+def frequency_mean_squared_error_lanes(
+    num_reports: jax.Array, local_epsilon: jax.Array, num_categories: jax.Array
+) -> jax.Array:
+    """`frequency_mean_squared_error` [L], an estimate."""
+    # E / (E-1)^2 = 1 / (4 sinh(eps/2)^2)
+    half = sinh(0.5 * local_epsilon)
+    return (1.0 + num_categories / (half * half)) / num_reports
+
+
+def frequency_local_epsilon_lanes(epsilon: jax.Array, num_reports: jax.Array, log_delta: jax.Array) -> jax.Array:
+    """`frequency_local_epsilon` [L]; above delta = 0.05 Theorem 3.1 need not confirm it."""
+    ratio = epsilon * xp.sqrt(num_reports / xp.where(log_delta < 0, -log_delta, 1.0))
+    first, second = ratio / 16.0, 2.0 * xp.log(xp.where(ratio > 0, ratio, 1.0) / 10.0)
+    local = xp.where(ratio <= 1.0, first, xp.where(epsilon < 1.0, xp.maximum(second, 0.0), 0.0))
+    return xp.where((log_delta <= xp.log(0.05)) & (epsilon > 0), local, 0.0)
+
 
 _tails = Kernel(
     lambda *args, window: tuple(jnp.exp(x) for x in clones_tails(*args, window=window)), lane_bytes=clones_lane_bytes
 )
-_balle_blanket = Kernel(curves.balle_blanket_delta)
-_cheu = Kernel(curves.cheu_binary_epsilon)
-_balle_adaptive = Kernel(curves.balle_adaptive_epsilon)
-_replacement = Kernel(curves.sampling_with_replacement_epsilon)
-_error = Kernel(lanes.frequency_mean_squared_error)
-_calibrated = Kernel(lanes.frequency_local_epsilon)
-
-
-def _shuffle(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:
-    return counts("num_reports", num_reports), non_negative("local_epsilon", local_epsilon)
+_balle_blanket = Kernel(balle_blanket_delta_lanes)
+_cheu = Kernel(cheu_binary_epsilon_lanes)
+_balle_adaptive = Kernel(balle_adaptive_epsilon_lanes)
+_replacement = Kernel(sampling_with_replacement_epsilon_lanes)
+_error = Kernel(frequency_mean_squared_error_lanes)
+_calibrated = Kernel(frequency_local_epsilon_lanes)
 
 
 def tail_masses(
@@ -97,7 +168,7 @@ def balle_blanket_delta(epsilon: ArrayLike, num_reports: ArrayLike, local_epsilo
     >>> f"{clones.balle_blanket_delta(0.05, 1_000_000, 2.0):.4g}"
     '2.672e-08'
     """
-    return plain(_balle_blanket(non_negative("epsilon", epsilon), *_shuffle(num_reports, local_epsilon)))
+    return plain(_balle_blanket(non_negative("epsilon", epsilon), *shuffle_of(num_reports, local_epsilon)))
 
 
 def cheu_binary_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -122,7 +193,7 @@ def cheu_binary_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, delta:
     >>> round(clones.cheu_binary_epsilon(1_000_000, 2.0, 1e-6), 6)
     0.034713
     """
-    return plain(_cheu(*_shuffle(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
+    return plain(_cheu(*shuffle_of(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
 
 
 def balle_adaptive_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -145,7 +216,7 @@ def balle_adaptive_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, del
     >>> round(clones.balle_adaptive_epsilon(1_000_000, 2.0, 1e-6), 4)
     0.6828
     """
-    return plain(_balle_adaptive(*_shuffle(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
+    return plain(_balle_adaptive(*shuffle_of(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
 
 
 def sampling_with_replacement_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -168,7 +239,7 @@ def sampling_with_replacement_epsilon(num_reports: ArrayLike, local_epsilon: Arr
     >>> round(clones.sampling_with_replacement_epsilon(1_000_000, 2.0, 1e-6), 4)
     0.0238
     """
-    return plain(_replacement(*_shuffle(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
+    return plain(_replacement(*shuffle_of(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
 
 
 def frequency_mean_squared_error(num_reports: ArrayLike, local_epsilon: ArrayLike, num_categories: ArrayLike) -> Floats:
