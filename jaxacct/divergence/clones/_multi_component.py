@@ -9,7 +9,7 @@ weight and g the slope,
     delta = w (1 + e^epsilon) E E[(x - t (1/s + g c/m))_+ | m, c],   a ~ Bin(m, 1/2),
 
 where (m - 1, c) are two counts of a multinomial of n - 1 trials. Both directions are equal. The sums themselves are in
-`_multi_component_mean` (over m only) and in `jaxacct.papers.clones._three_components` (over m and c).
+`_multi_component_mean` (over m only) and in `jaxacct.papers.clones._pairs` (over m and c).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def component_windows(num_reports: float, clone_prob: float, rest_prob: float) -
 
     Nine standard deviations on either side of the mean; the mass outside is bounded (`mass_outside`), so that smaller
     windows are certified too, only looser. They are the arguments `num_clones`, `num_rest` and `num_heads` of
-    `jaxacct.papers.clones._three_components.component_delta`; the first alone is that of `mean_component_delta`.
+    `jaxacct.papers.clones._pairs.component_delta`; the first alone is that of `mean_component_delta`.
     """
 
     def size(variance: float, limit: float) -> int:

@@ -14,8 +14,8 @@ import numpy as np
 
 from jaxacct._jax import jax, jnp
 from jaxacct.divergence.kernels import Blocks, Layout, binomial_blocks
+from jaxacct.papers.check_ins._from_below import gaussian_log_moments
 from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
-from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments
 from jaxacct.special import (
     LOG_2PI,
     ULP,

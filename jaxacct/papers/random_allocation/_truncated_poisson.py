@@ -17,6 +17,7 @@ from jaxacct._validate import check_delta, check_epsilon, check_positive
 from jaxacct.bounds.theorems import (
     Steps,
     Tail,
+    TailBound,
     concrete_base,
     doob_exponent,
     doob_log_moment,
@@ -24,6 +25,8 @@ from jaxacct.bounds.theorems import (
     poisson_pld,
     runs_of,
     step_deltas,
+    truncated_delta,
+    truncated_epsilon,
 )
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, positive, probability, run_of, whole
@@ -160,6 +163,76 @@ def doob_log_tail(base: Any, num_steps: int, rate: float) -> float:
         best = min(best, at_a, at_b)
         low, high = (low, b) if at_a < at_b else (a, high)
     return min(0.0, best)
+
+
+def _tail(width: Width) -> TailBound:
+    if not isinstance(width, Width):
+        raise ValueError(f"width={width!r} must be a Width")
+    return functools.partial(azuma_tail, width=width)
+
+
+def truncated_poisson_delta(
+    mechanism: RandomAllocation, epsilon: float, direction: Direction, *, width: Width = Width.SINH
+) -> float:
+    """delta at `epsilon` by Poisson sampling at a capped rate, Theorem 4.1 (RA-S7):
+
+        delta_A(eps) <= delta_{Poisson, eta}(eps) + tail,   tail = n delta0 + delta' as printed,
+
+    the cap eta, eps0 and delta' chosen here, k E runs of 1-out-of-n composed (Lemma 3.2). Upper bound; with
+    `Width.SINH` c (1 + n eta) delta0 + delta', as the proof allows, c = 1 (remove) or e^eps (add). 1 where no rate
+    below 1 makes the tail small.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      epsilon: >= 0.
+      direction: of add/remove adjacency.
+      width: the printed constant, or the proved one.
+
+    Returns:
+      float, delta in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> run = ja.RandomAllocation(ja.Gaussian(10.0), num_steps=1000)
+    >>> f"{random_allocation.truncated_poisson_delta(run, 0.02, ja.Direction.REMOVE):.4g}"
+    '5.639e-11'
+    """
+    run_of(mechanism)
+    direction = direction_of(direction)
+    return truncated_delta(mechanism, epsilon, direction, tail_bound=_tail(width))
+
+
+def truncated_poisson_epsilon(
+    mechanism: RandomAllocation, delta: float, direction: Direction, *, width: Width = Width.SINH
+) -> float:
+    """epsilon at `delta` by Poisson sampling at a capped rate, Theorem 4.1; see `truncated_poisson_delta` (RA-S7).
+
+    Upper bound, over a few ways to split delta; inf where none works.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      delta: in (0, 1).
+      direction: of add/remove adjacency.
+      width: the printed constant, or the proved one.
+
+    Returns:
+      float, epsilon.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> run = ja.RandomAllocation(ja.Gaussian(10.0), num_steps=1000)
+    >>> round(random_allocation.truncated_poisson_epsilon(run, 1e-6, ja.Direction.REMOVE), 4)
+    0.0109
+    """
+    run_of(mechanism)
+    direction = direction_of(direction)
+    return truncated_epsilon(mechanism, delta, direction, tail_bound=_tail(width))
 
 
 def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:

@@ -7,12 +7,14 @@ or an estimate; none may be relied on.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxacct._jax import jnp
+from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
-from jaxacct.divergence.kernels import clones_lane_bytes, clones_window
+from jaxacct.divergence.kernels import clones_delta, clones_lane_bytes, clones_window
 from jaxacct.papers._asking import (
     Floats,
     Real,
@@ -24,19 +26,109 @@ from jaxacct.papers._asking import (
     positive,
     probability,
 )
-from jaxacct.papers.clones import _comparison as curves
-from jaxacct.papers.clones import _reductions as lanes
-from jaxacct.papers.clones._tails import clones_tails
+from jaxacct.special import expm1, log1p, sinh, xp
+
+
+class TailMasses(NamedTuple):
+    """Logarithms [L] of P[loss > epsilon] and Q[loss > epsilon]."""
+
+    log_p: jax.Array
+    log_q: jax.Array
+
+
+def clones_tails(
+    epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
+) -> TailMasses:
+    """Tails [L] of the privacy loss of the clones pair, no bounds; arguments as for `clones_delta`.
+
+    To 1e-11 where every count is summed and no loss equals epsilon; from the contour, which smooths the steps of the
+    tail, to about 1e-3.
+    """
+    at = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
+    return TailMasses(jnp.logaddexp(at.log_delta.upper, epsilon + at.log_tail), at.log_tail)
+
+
+def balle_blanket_delta_lanes(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
+    """Delta [L], at most 1: recalled, Balle et al. 2019 ("Bennett, Generic", from its authors' code, in closed form).
+
+    With g = e^-eps0, h = e^(eps - 2 eps0), a = e^eps - 1, b = E (1 - h), c = E (e^(2 eps) + 1) - 2 g h and
+    k = (c/b^2) phi(a b/c), phi(z) = (1+z) log(1+z) - z:
+
+        delta = b / (g n log(1 + a b/c)) ((1 - g (1 - e^-k))^n - (1 - g)^n).
+    """
+    g, h = jnp.exp(-local_epsilon), jnp.exp(epsilon - 2.0 * local_epsilon)
+    b = jnp.exp(local_epsilon) * (1.0 - h)
+    c = jnp.exp(local_epsilon) * (jnp.exp(2.0 * epsilon) + 1.0) - 2.0 * g * h
+    valid = (epsilon > 0) & (epsilon < local_epsilon)
+    b, c = jnp.where(valid, b, 1.0), jnp.where(valid, c, 1.0)
+    z = jnp.where(valid, expm1(epsilon), 1.0) * b / c
+    k = c / (b * b) * ((1.0 + z) * log1p(z) - z)
+    difference = jnp.exp(num_reports * log1p(g * expm1(-k))) - jnp.exp(num_reports * log1p(-g))
+    delta = b / (g * num_reports * log1p(z)) * difference
+    return jnp.where(valid, jnp.clip(delta, 0.0, 1.0), jnp.where(epsilon >= local_epsilon, 0.0, 1.0))
+
+
+def cheu_binary_epsilon_lanes(num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array) -> jax.Array:
+    """Epsilon [L]: recalled, Cheu et al. 2019, binary randomized response; inf where 2n/(E+1) < 14 log(4/delta)."""
+    blanket = 2.0 * num_reports / (jnp.exp(local_epsilon) + 1.0)
+    four = jnp.log(4.0) - log_delta
+    valid = blanket >= 14.0 * four
+    y = jnp.where(valid, blanket - jnp.sqrt(2.0 * blanket * (jnp.log(2.0) - log_delta)), 1.0)
+    return jnp.where(valid, jnp.sqrt(32.0 * four / y) * (1.0 - y / num_reports), jnp.inf)
+
+
+def balle_adaptive_epsilon_lanes(num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array) -> jax.Array:
+    """Epsilon [L]: recalled, Balle et al. 2020: e^(3 e)(e^e - 1)^2/(2n) + e^(3e/2)(e^e - 1) sqrt(2 log(1/delta)/n)."""
+    excess = jnp.exp(1.5 * local_epsilon) * expm1(local_epsilon)
+    return 0.5 * excess * excess / num_reports + excess * jnp.sqrt(-2.0 * log_delta / num_reports)
+
+
+def sampling_with_replacement_epsilon_lanes(
+    num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array
+) -> jax.Array:
+    """Epsilon [L] of n samples with replacement, an estimate: equation (13) with 1 for its unknown constant.
+
+    sqrt(n log(1/delta)) e_1 + (E - 1) e_1, e_1 = log(1 + (E-1)/n).
+    """
+    growth = expm1(local_epsilon)
+    single = log1p(growth / num_reports)
+    return (jnp.sqrt(-num_reports * log_delta) + growth) * single
+
+
+def frequency_mean_squared_error_lanes(
+    num_reports: jax.Array, local_epsilon: jax.Array, num_categories: jax.Array
+) -> jax.Array:
+    """Mean squared errors [L] of local frequency estimation, an estimate: 1/n + 4 k E / (n (E-1)^2) (Theorem 5.1).
+
+    With the quoted constant: what low-communication protocols attain, for local_epsilon <= log k.
+    """
+    # E / (E-1)^2 = 1 / (4 sinh(eps/2)^2)
+    half = sinh(0.5 * local_epsilon)
+    return (1.0 + num_categories / (half * half)) / num_reports
+
+
+def frequency_local_epsilon_lanes(epsilon: jax.Array, num_reports: jax.Array, log_delta: jax.Array) -> jax.Array:
+    """Local epsilons [L] of Theorem 5.2 for a central (epsilon, delta); 0 where it has none that is safe.
+
+    eps sqrt(n / L) / 16 for eps <= sqrt(L/n), L = log(1/delta); else log(eps^2 n / (100 L)) for eps < 1. The second is
+    negative below 10 sqrt(L/n), where the paper's statement is void. For reproduction only: 5 to 200 times below what
+    `largest_local_epsilon` finds. delta > 0.05 is refused, since there Theorem 3.1 need not confirm it.
+    """
+    ratio = epsilon * xp.sqrt(num_reports / xp.where(log_delta < 0, -log_delta, 1.0))
+    first, second = ratio / 16.0, 2.0 * xp.log(xp.where(ratio > 0, ratio, 1.0) / 10.0)
+    local = xp.where(ratio <= 1.0, first, xp.where(epsilon < 1.0, xp.maximum(second, 0.0), 0.0))
+    return xp.where((log_delta <= xp.log(0.05)) & (epsilon > 0), local, 0.0)
+
 
 _tails = Kernel(
     lambda *args, window: tuple(jnp.exp(x) for x in clones_tails(*args, window=window)), lane_bytes=clones_lane_bytes
 )
-_balle_blanket = Kernel(curves.balle_blanket_delta)
-_cheu = Kernel(curves.cheu_binary_epsilon)
-_balle_adaptive = Kernel(curves.balle_adaptive_epsilon)
-_replacement = Kernel(curves.sampling_with_replacement_epsilon)
-_error = Kernel(lanes.frequency_mean_squared_error)
-_calibrated = Kernel(lanes.frequency_local_epsilon)
+_balle_blanket = Kernel(balle_blanket_delta_lanes)
+_cheu = Kernel(cheu_binary_epsilon_lanes)
+_balle_adaptive = Kernel(balle_adaptive_epsilon_lanes)
+_replacement = Kernel(sampling_with_replacement_epsilon_lanes)
+_error = Kernel(frequency_mean_squared_error_lanes)
+_calibrated = Kernel(frequency_local_epsilon_lanes)
 
 
 def _shuffle(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:

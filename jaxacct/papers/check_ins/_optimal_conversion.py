@@ -1,18 +1,20 @@
-"""BOUND, from below: the least Renyi divergence among pairs with a given hockey-stick divergence, and its use.
+"""BOUND: the least Renyi divergence that a hockey-stick divergence implies, and the optimal conversion of one order.
 
-Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Lemma 1, states that an (eps, delta)-DP
-mechanism has at most the Renyi divergence below. It has at least that much (CI-S1): binary randomized response at eps
-= 0.5 is (0.5, 0)-DP, for which the expression is 0, and has D_2 = 0.227. Read the right way round it is the best
-conversion of one order.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Lemma 1, which states the former as an
+upper bound: it is a lower one.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from numpy.typing import ArrayLike
+
 from jaxacct._jax import jax, jnp
+from jaxacct._precision import Kernel
 from jaxacct.conversion import delta_from_log_down
 from jaxacct.divergence.kernels import power_excess
+from jaxacct.papers._asking import Floats, Real, inner_probability, log_of, non_negative, plain, positive, probability
 from jaxacct.special import ULP, down, expm1, log1mexp, log1p, log_down, logexpm1, softplus, solve_decreasing
 
 _NUM_HALVINGS = 90  # of the interval of log((r - delta)/(1 - r)) that is searched
@@ -100,7 +102,7 @@ def _power_term(power: jax.Array, x: jax.Array, ratio: jax.Array | float) -> _Te
     return _Term(log_value + high, jnp.abs(log_value) + high, error, log_ratio)
 
 
-def least_rdp(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
+def least_rdp_lanes(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
     """The least D_a(P || Q), broadcast, among all pairs with D_{e^eps}(P || Q) = delta; see `log_least_excess`.
 
     epsilon + log(M)/(a-1),  M = min_r r^a (r - delta)^(1-a) + (1-r)^a (e^eps - r + delta)^(1-a).
@@ -108,17 +110,17 @@ def least_rdp(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Arr
     return down(softplus(log_least_excess(order, epsilon, delta)) / (order - 1.0), 12)  # softplus 9, and a quotient
 
 
-def optimal_epsilon(order: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> jax.Array:
+def optimal_epsilon_lanes(order: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> jax.Array:
     """The least epsilon [L] that an (a, rdp) Renyi guarantee of one order implies at delta < 1, rounded up; 0 at best.
 
-    Upper bound, in the direction of the divergence: the least epsilon >= 0 with `least_rdp` >= rdp. Never above the
-    closed conversion; at a = 2, rdp = 0.1, delta = 1e-5 it is 7.875 where that gives 10.227.
+    Upper bound, in the direction of the divergence: the least epsilon >= 0 with `least_rdp_lanes` >= rdp. Never above
+    the closed conversion; at a = 2, rdp = 0.1, delta = 1e-5 it is 7.875 where that gives 10.227.
     """
     delta = delta_from_log_down(log_delta)
 
     def lack(epsilon: jax.Array, order: jax.Array, rdp: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:
         def value(epsilon: jax.Array) -> jax.Array:
-            return rdp - least_rdp(order, epsilon, delta)
+            return rdp - least_rdp_lanes(order, epsilon, delta)
 
         return jax.jvp(value, (epsilon,), (jnp.ones_like(epsilon),))
 
@@ -127,3 +129,66 @@ def optimal_epsilon(order: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> j
     safe = jnp.where(usable, delta, 0.5)
     value = solve_decreasing(lack, jnp.zeros_like(high), high, order, jnp.where(usable, rdp, 1.0), safe)
     return jnp.where(log_delta >= 0, 0.0, jnp.where(usable, value, jnp.inf))
+
+
+_least = Kernel(least_rdp_lanes)
+_optimal = Kernel(optimal_epsilon_lanes)
+
+
+def _order(value: ArrayLike) -> Real:
+    order = positive("order", value)
+    if (order <= 1.0).any():
+        raise ValueError(f"order={value!r} must be > 1")
+    return order
+
+
+def least_rdp(order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
+    """The least D_a(P || Q) among all pairs with D_{e^eps}(P || Q) = delta, Lemma 1 read the right way round (CI-S1).
+
+        eps + log(M)/(a-1),   M = min_r r^a (r - delta)^(1-a) + (1-r)^a (e^eps - r + delta)^(1-a).
+
+    Lower bound, attained by two-point laws; 0 at delta = 0. Real order a > 1; each term rounded down by 2^-44.
+
+    Args:
+      order: a > 1.
+      epsilon: eps >= 0.
+      delta: in [0, 1).
+
+    Returns:
+      float, or float64 of the arguments' common shape; nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import check_ins
+    >>> round(check_ins.least_rdp(2.0, 0.5, 0.01), 6)
+    0.026008
+    """
+    at = probability("delta", delta)
+    if (at >= 1.0).any():
+        raise ValueError(f"delta={delta!r} must be < 1")
+    return plain(_least(_order(order), non_negative("epsilon", epsilon), at))
+
+
+def optimal_epsilon(order: ArrayLike, rdp: ArrayLike, delta: ArrayLike) -> Floats:
+    """epsilon at `delta` from a Renyi divergence at one order, the least that it implies (CI-S1, inverted).
+
+    The least epsilon >= 0 with `least_rdp` at least rdp. Upper bound, in the direction of the divergence, rounded up;
+    never above the closed conversion (CI-S3). Real order > 1.
+
+    Args:
+      order: a > 1.
+      rdp: D_a >= 0, nats.
+      delta: in (0, 1).
+
+    Returns:
+      float, or float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import check_ins
+    >>> round(check_ins.optimal_epsilon(2.0, 0.1, 1e-5), 4)
+    7.8748
+    """
+    return plain(_optimal(_order(order), non_negative("rdp", rdp), log_of(inner_probability("delta", delta))))

@@ -7,6 +7,8 @@ None is below what `jaxacct.rdp` answers. E = e^local_epsilon throughout.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +16,21 @@ from numpy.typing import ArrayLike
 from jaxacct import special
 from jaxacct._jax import jax
 from jaxacct._precision import Kernel, float64_kernel
+from jaxacct.bounds.theorems import (
+    cap_rdp,
+    fail_closed,
+    is_usable,
+    mean_copies,
+    mixture_lane_bytes,
+    mixture_layout,
+    mixture_of,
+    mixture_rdp,
+    mixture_statics,
+)
 from jaxacct.bounds.theorems import earlier_rdp as _earlier_lanes
-from jaxacct.bounds.theorems import mixture_lane_bytes, mixture_rdp, mixture_statics
 from jaxacct.bounds.theorems import theorem1_rdp as _theorem1_lanes
 from jaxacct.bounds.theorems import theorem2_rdp as _theorem2_lanes
+from jaxacct.divergence.kernels import moment_bound_log_excess
 from jaxacct.papers._asking import (
     Floats,
     Real,
@@ -30,9 +43,122 @@ from jaxacct.papers._asking import (
     probability,
     whole_orders,
 )
-from jaxacct.papers.girgis import _mixture as mixtures
-from jaxacct.papers.girgis import _upper as upper
-from jaxacct.special import xp
+from jaxacct.papers.girgis._pairs import special_pair_log_excess
+from jaxacct.special import ULP, bisect_lanes, down, log1p, log_up, softplus, stop_gradient, up, xp
+
+_ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
+_NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; only tightness
+
+
+def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
+    """Renyi divergences [A, L], rounded up: Corollary 1, equation (7), log(1 + C(a,2) 4 (E-1)^2/n)/(a-1).
+
+    Upper bound where a^4 E^5 < n/9, integer orders >= 2; inf elsewhere. Its proof fails for small eps, where Theorem 1
+    exceeds it; wherever it was checked the statement holds, `mixture_rdp` being a quarter of it to leading order.
+    """
+    a = xp.asarray(orders, xp.float64)[:, None]
+    growth = xp.expm1(local_epsilon)
+    moment = up(2.0 * a * (a - 1.0) * growth * growth / num_reports, _ULPS)  # two expm1, and four roundings
+    value = up(log1p(moment) / (a - 1.0), _ULPS)
+    # a power, products and an exponential by 10 ULP, and |5 eps| for its argument, at most 118
+    holds = (up(9.0 * a**4 * xp.exp(5.0 * local_epsilon), 130) < num_reports) & (local_epsilon < 23.6)
+    return fail_closed(xp.where(holds, value, xp.inf), num_reports, local_epsilon)
+
+
+def best_split_rdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
+    """Renyi divergences [A, L], rounded up: Theorem 1 at the best integer split for each order (GI-S6).
+
+        min over 0 <= j < mu = (n-1)/E of log(1 + excess(j + 1) + e^(a eps - (mu - j)^2/(2 mu)))/(a - 1):
+
+    the first term falls with j, the second rises. The best j is found by halving on the sign of the difference; any j
+    is certified, whether or not it is the best. Never above Theorem 1, about half of it for large n; capped (n = 1 has
+    no split).
+    """
+    a = xp.asarray(orders, xp.float64)[:, None]
+    mean = mean_copies(num_reports, local_epsilon)
+    mean = xp.where(mean > 0, mean, 1.0)
+
+    def log_excess(j: jax.Array) -> jax.Array:
+        gap = mean - j
+        # 5 ULP of the mean move the rate by no more than so many of the gap; its own operations by 5 of itself
+        rate = 0.5 * gap * gap / mean - 16.0 * ULP * (xp.abs(gap) + gap * gap / mean)
+        tail = xp.where(gap > 0, up(a * local_epsilon, 4) - rate, xp.inf)
+        return log_up(xp.logaddexp(moment_bound_log_excess(j + 1.0, local_epsilon, orders=orders), tail), 16)
+
+    def rises(j: jax.Array) -> jax.Array:
+        return log_excess(j + 1.0) >= log_excess(j)
+
+    top = xp.broadcast_to(xp.maximum(xp.ceil(mean) - 1.0, 0.0), (len(orders), *mean.shape))
+    best = bisect_lanes(rises, top, xp.full_like(top, -1.0), num_steps=_NUM_HALVINGS, whole=True)
+    best = stop_gradient(best)
+    half = xp.floor(down(0.5 * mean, _ULPS))
+    excess = xp.minimum(log_excess(best), log_excess(xp.broadcast_to(half, best.shape)))
+    value = xp.minimum(up(softplus(excess) / (a - 1.0), _ULPS), cap_rdp(local_epsilon, orders=orders))
+    return fail_closed(value, num_reports, local_epsilon)
+
+
+def moment_mixture_rdp(
+    num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int], nodes: int
+) -> jax.Array:
+    """Renyi divergences [A, L], rounded up: Girgis et al. 2021, Theorem 4, with Theorem 5 inside (GI-S12).
+
+    Upper bound, integer orders; looser than `mixture_rdp`, which has the exact special pair.
+    """
+
+    def special(clients: jax.Array, local: jax.Array) -> jax.Array:
+        return moment_bound_log_excess(clients, local, orders=orders)
+
+    return mixture_of(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
+
+
+def sampled_mixture_rdp(
+    num_reports: jax.Array,
+    local_epsilon: jax.Array,
+    sampling_prob: jax.Array,
+    *,
+    orders: Sequence[int],
+    nodes: int,
+    num_bits: int | None,
+) -> jax.Array:
+    """Renyi divergences [A, L], rounded up, if each of n clients reports with probability s, independently.
+
+    Upper bound, integer orders, replace-one adjacency (n is public; who took part is not, how many may be). To stay
+    silent is one more message of a randomizer that is still eps-LDP: Girgis et al. 2021, Theorem 4, holds for it, and
+    in its special pairs xi is 0 with probability 1 - s, else as before. To leading order s a (E-1)^2/(2n).
+
+    The same for any randomizer whose special pairs are such: shuffled k-ary randomized response is at most this at
+    s = (E + 1)/(E + k - 1), each report sent.
+
+    Args:
+      num_reports, local_epsilon: float64 [L].
+      sampling_prob: s in (0, 1], float64 [L].
+      orders: static.
+      nodes, num_bits: static, from `sampled_mixture_statics`.
+    """
+    usable = (sampling_prob > 0) & (sampling_prob <= 1)
+    prob = xp.where(usable, sampling_prob, 1.0)
+
+    def special(clients: jax.Array, local: jax.Array) -> jax.Array:
+        each = xp.broadcast_to(prob, (nodes, *prob.shape)).reshape(-1)
+        return special_pair_log_excess(clients, local, each, orders=orders, num_bits=num_bits)
+
+    value = mixture_of(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
+    # whoever is not drawn sends nothing, so that the cap of the unsampled report holds; s = 0 tells nothing
+    return xp.where(usable, value, xp.where(sampling_prob == 0, xp.minimum(value, 0.0), xp.inf))
+
+
+def sampled_mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[int]) -> dict[str, Any]:
+    """A dict of static sizes for `sampled_mixture_rdp`.
+
+    `num_bits` is None unless a special pair has fewer clients than an order.
+    """
+    sizes = mixture_statics(num_reports, local_epsilon, orders)
+    n, local = (np.asarray(v, np.float64) for v in np.broadcast_arrays(num_reports, local_epsilon))
+    usable = is_usable(n, local)
+    at = mixture_layout(np.where(usable, n, 1e18), np.where(usable, local, 1e-3), max(orders), True)
+    bits = None if np.all(at.first + 1.0 >= max(orders)) else int(np.ceil(np.log2(np.max(n) + 1.0)))
+    return {"nodes": sizes["nodes"], "num_bits": bits}
+
 
 _theorem1 = Kernel(
     lambda *a, orders: _theorem1_lanes(*a[:2], orders=orders, split=a[2]), lane_bytes=2**18, on_host=True
@@ -41,11 +167,11 @@ _theorem2 = Kernel(
     lambda *a, orders, sharp: _theorem2_lanes(*a[:2], orders=orders, split=a[2], sharp=sharp), on_host=True
 )
 _earlier = Kernel(_earlier_lanes, on_host=True)
-_corollary1 = Kernel(upper.simple_rdp, on_host=True)
-_best_split = Kernel(upper.best_split_rdp, lane_bytes=2**20, on_host=True)
+_corollary1 = Kernel(simple_rdp, on_host=True)
+_best_split = Kernel(best_split_rdp_lanes, lane_bytes=2**20, on_host=True)
 _exact = Kernel(mixture_rdp, lane_bytes=mixture_lane_bytes, on_host=True)
-_moments = Kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20, on_host=True)
-_sampled = Kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22, on_host=True)
+_moments = Kernel(moment_mixture_rdp, lane_bytes=2**20, on_host=True)
+_sampled = Kernel(sampled_mixture_rdp, lane_bytes=2**22, on_host=True)
 
 
 class SpecialPair(enum.Enum):
@@ -299,4 +425,4 @@ def sampled_rdp(
     """
     n, local = _reports(num_reports, local_epsilon)
     s, at = probability("sampling_prob", sampling_prob), whole_orders(orders)
-    return plain(_sampled(n, local, s, orders=at, **mixtures.sampled_mixture_statics(n, local, at)))
+    return plain(_sampled(n, local, s, orders=at, **sampled_mixture_statics(n, local, at)))
