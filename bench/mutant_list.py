@@ -1175,8 +1175,8 @@ _CHECKED_IN = (
     ),
     Mutant(
         "papers/check_ins/_from_below.py",
-        " - ULP * (4.0 + 4.0 * (_size(found) + log_x * j))",
-        " + 64.0 * ULP * (4.0 + 4.0 * (_size(found) + log_x * j))",
+        " - ULP * (4.0 + 4.0 * (finite_size(found) + log_x * j))",
+        " + 64.0 * ULP * (4.0 + 4.0 * (finite_size(found) + log_x * j))",
         PAIR_BELOW,
     ),
     Mutant("papers/random_allocation/_few_steps.py", ".max() + 8.0) * ULP", ".max() + 8.0) * 0.0", FEW_STEPS),

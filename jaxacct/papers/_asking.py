@@ -62,6 +62,11 @@ def counts(name: str, value: ArrayLike, *, least: int = 1) -> Real:
     return array
 
 
+def shuffle_of(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:
+    """At least one report, each of a local epsilon >= 0, as float64."""
+    return counts("num_reports", num_reports), non_negative("local_epsilon", local_epsilon)
+
+
 def users_and_reports(num_users: ArrayLike, num_reports: ArrayLike) -> tuple[Real, Real]:
     """Whole numbers of users and of reports, at least one and at most one from each, as float64."""
     users, reports = counts("num_users", num_users), counts("num_reports", num_reports)

@@ -35,6 +35,7 @@ from jaxacct.special import (
     ULP,
     down,
     expm1,
+    finite_size,
     log1mexp,
     log_binomial_table,
     log_down,
@@ -48,10 +49,6 @@ from jaxacct.special import (
 )
 
 _LEAST_PROB = 1e-300  # of a report; below it nothing is claimed
-
-
-def _size(x: jax.Array) -> jax.Array:
-    return jax.lax.stop_gradient(jnp.where(jnp.isneginf(x), 0.0, jnp.abs(x)))
 
 
 def gaussian_log_moments(gap: jax.Array, *, max_order: int, upward: bool = False) -> jax.Array:
@@ -79,8 +76,8 @@ def gaussian_log_moments(gap: jax.Array, *, max_order: int, upward: bool = False
         tilt = 0.5 * (order * (order + 1.0) - j * (j + 1.0)) * s
         last = log1mexp(-jnp.maximum(order, 1.0) * s)
         terms = jnp.where(j < order, chosen + power - tilt, last)
-        sizes = jax.lax.stop_gradient(jnp.where(j < order, chosen + _size(power) + tilt, _size(last)))
-        error = (1.0 if upward else -1.0) * ULP * (12.0 + 8.0 * sizes + 2.0 * _size(moments))
+        sizes = jax.lax.stop_gradient(jnp.where(j < order, chosen + finite_size(power) + tilt, finite_size(last)))
+        error = (1.0 if upward else -1.0) * ULP * (12.0 + 8.0 * sizes + 2.0 * finite_size(moments))
         useful = (j <= order) & (order > 0) & (moments > -jnp.inf)
         value = log_sum_outward(jnp.where(useful, terms + moments + error, -jnp.inf), order + 1.0, upward=upward)
         return jax.lax.dynamic_update_slice_in_dim(moments, value[None], k + 1, 0), None
@@ -88,7 +85,7 @@ def gaussian_log_moments(gap: jax.Array, *, max_order: int, upward: bool = False
     start = jnp.where(j == 0, 0.0, -jnp.inf) + 0.0 * s
     moments, _ = jax.lax.scan(step, start, jnp.arange(max_order, dtype=jnp.int32))
     tilt = 0.5 * j * (j - 1.0) * s
-    error = ULP * (4.0 + 4.0 * (tilt + _size(moments)))
+    error = ULP * (4.0 + 4.0 * (tilt + finite_size(moments)))
     return moments + tilt + (error if upward else -error)
 
 
@@ -104,7 +101,9 @@ def response_log_moments(local_epsilon: jax.Array, *, max_order: int) -> jax.Arr
     power = (1.0 - j) * local_epsilon
     sign_part = jnp.where(odd, _log1mexp_or_zero(power), softplus(power))
     each, rest = logexpm1(local_epsilon), softplus(local_epsilon)
-    error = ULP * (16.0 + j * (9.0 + 9.0 * _size(each)) + 12.0 * _size(rest) + 12.0 * _size(sign_part))
+    error = ULP * (
+        16.0 + j * (9.0 + 9.0 * finite_size(each)) + 12.0 * finite_size(rest) + 12.0 * finite_size(sign_part)
+    )
     moments = j * each - rest + sign_part - error
     return jnp.where(j == 0, 0.0, jnp.where(j == 1, -jnp.inf, moments))
 
@@ -131,7 +130,7 @@ def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array)
     log_x = math.log(max(max_order, 3)) - 1.0
     factorials = jnp.asarray(log_factorial_table(max_order), jnp.float64)[:, None]
     log_q, log_n = jnp.log(jnp.maximum(prob, _LEAST_PROB)), j * jnp.log(num_users)
-    sizes = 0.5 * _size(log_moments) + _size(log_q) + log_n + j * log_x + factorials
+    sizes = 0.5 * finite_size(log_moments) + finite_size(log_q) + log_n + j * log_x + factorials
     series = log_moments + log_q - log_n + (j * log_x - factorials) - ULP * (4.0 + 8.0 * sizes)
     series = jnp.where(j > 1, series, -jnp.inf)
 
@@ -143,7 +142,7 @@ def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array)
             log_factor = jnp.log(jnp.where(factor > 0, factor, 1.0))
             behind = jax.lax.dynamic_slice_in_dim(tail, max_order - r, max_order + 1)
             useful = (factor > 0) & (j > 1) & (behind > -jnp.inf)
-            error = ULP * (8.0 + 8.0 * _size(log_factor) + 4.0 * (_size(series) + _size(behind)))
+            error = ULP * (8.0 + 8.0 * finite_size(log_factor) + 4.0 * (finite_size(series) + finite_size(behind)))
             each = jnp.where(useful, series + log_factor + behind - error, -jnp.inf)
             value = log_sum_outward(each, order, upward=False)
             return jax.lax.dynamic_update_slice_in_dim(tail, value[None], max_order - r, 0), value
@@ -161,7 +160,7 @@ def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array)
         return jnp.where(few, power, recurrence())
 
     found = jax.lax.cond(jnp.any(few), powering, recurrence)
-    return found - log_x * j - ULP * (4.0 + 4.0 * (_size(found) + log_x * j))
+    return found - log_x * j - ULP * (4.0 + 4.0 * (finite_size(found) + log_x * j))
 
 
 def pair_log_excess(log_sums: jax.Array, rate: jax.Array) -> jax.Array:
@@ -169,7 +168,9 @@ def pair_log_excess(log_sums: jax.Array, rate: jax.Array) -> jax.Array:
     max_order = log_sums.shape[0] - 1
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     log_rates = j * jnp.log(rate)
-    scaled = jnp.where(j > 1, log_sums + log_rates - ULP * (8.0 * _size(log_rates) + 4.0 * _size(log_sums)), -jnp.inf)
+    scaled = jnp.where(
+        j > 1, log_sums + log_rates - ULP * (8.0 * finite_size(log_rates) + 4.0 * finite_size(log_sums)), -jnp.inf
+    )
     # of a!/(a-r)! as C(a, r) r!: no difference of logarithms
     falling = log_binomial_table(max_order) + log_factorial_table(max_order)
     falling = falling - ULP * (8.0 + 8.0 * np.where(falling > 0, falling, 0.0))
@@ -194,19 +195,7 @@ def _rdp_from_below(log_excess: jax.Array, orders: Sequence[float]) -> jax.Array
 def gaussian_pair_rdp_lanes(
     num_users: jax.Array, prob: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """Renyi divergences [A, L] of the pair with Gaussian reports, rounded down; see the module. Any n, q in [0, 1].
-
-    Lower bound. q = 1 is the shuffle Gaussian mechanism's pair (Theorem 3, equation 8; the paper has the direction
-    reversed). Orders beyond `max_order` get its value: R_a increases with a.
-
-    Args:
-      num_users: n >= 1, [L].
-      prob: q, of a report, [L].
-      gap: distance of x_0 and x_1 over the noise's standard deviation, [L]; 2 / noise_multiplier for two clipped
-        vectors.
-      orders: static, real, > 1.
-      max_order: static, the largest whole order.
-    """
+    """`gaussian_pair_rdp` [A, L]; `orders` beyond `max_order` (both static) get its value, as R_a rises with a."""
     top = max(3, min(max_order, math.floor(max(orders))))
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_users, prob)
     values = _rdp_from_below(pair_log_excess(sums, jnp.ones_like(gap)), orders)
@@ -216,10 +205,7 @@ def gaussian_pair_rdp_lanes(
 def response_pair_rdp_lanes(
     num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """Renyi divergences [A, L] of the pair with binary randomized response, rounded down; as `gaussian_pair_rdp_lanes`.
-
-    Lower bound: any bound for every pure randomizer is above it.
-    """
+    """`response_pair_rdp` [A, L]: any bound for every pure randomizer is above it. As `gaussian_pair_rdp_lanes`."""
     top = max(3, min(max_order, math.floor(max(orders))))
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
     sums = pair_log_sums(response_log_moments(local, max_order=top), num_users, prob)
@@ -230,10 +216,7 @@ def response_pair_rdp_lanes(
 def sampled_gaussian_pair_rdp_lanes(
     num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """Renyi divergences [A, L] where exactly m of n users report, rounded down: rate m/n of the pair of m (CI-S18).
-
-    Lower bound, a uniform subset; else as `gaussian_pair_rdp_lanes`.
-    """
+    """`sampled_gaussian_pair_rdp` [A, L]: rate m/n of the pair of m (CI-S18). As `gaussian_pair_rdp_lanes`."""
     top = max(3, min(max_order, math.floor(max(orders))))
     one = jnp.ones_like(gap)
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_reports, one)
@@ -243,10 +226,7 @@ def sampled_gaussian_pair_rdp_lanes(
 def gaussian_pair_sandwich_lanes(
     num_users: jax.Array, gap: jax.Array, orders: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Closed lower and upper bounds [A, L] on `gaussian_pair_rdp_lanes` at q = 1, `orders` [A, 1] (CI-S15).
-
-    max(a s/2 - log n, log(1 + C(a,2) (e^s - 1)/n)/(a-1)) <= R_a <= a s/2 (Corollary 1), s = gap^2.
-    """
+    """`gaussian_pair_sandwich` [A, L] at `orders` [A, 1], s = gap^2."""
     s = gap * gap
     whole = 0.5 * orders * s
     pairs = softplus(jnp.log(0.5 * orders * (orders - 1.0)) + logexpm1(s) - jnp.log(num_users)) / (orders - 1.0)

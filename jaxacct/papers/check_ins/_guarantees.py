@@ -56,13 +56,7 @@ _TAIL_TERMS = 1024  # terms of a binomial tail summed one by one; the rest is bo
 def shuffled_guarantee_lanes(
     num_reports: jax.Array, local_epsilon: jax.Array, log_delta1: jax.Array, local_log_delta: jax.Array
 ) -> _Lanes:
-    """(epsilon, delta) [L] of k shuffled (eps0, delta0)-DP reports, rounded up, for any delta1 in (0, 1] (CI-S5):
-
-        epsilon = log(1 + tanh(eps0/2) (8 sqrt(E log(4/delta1)/k) + 8 E/k)),   E = e^eps0,
-        delta = delta1 + (e^epsilon + 1)(1 + e^-eps0/2) k delta0.
-
-    Where it does not hold (k < 16 E log(4/delta1)) or does not help: (eps0, delta0), which always holds.
-    """
+    """`shuffled_guarantee` [L], rounded up, for any delta1 in (0, 1]; (eps0, delta0) always holds."""
     log_contrast = jnp.log(tanh(0.5 * jnp.where(local_epsilon > 0, local_epsilon, 1.0)))
     # the form takes the contrast's logarithm off again: both of them by 5 ULP and 4 of themselves, and two sums
     error = ULP * (16.0 + 10.0 * jnp.abs(log_contrast) + 2.0 * jnp.abs(log_delta1))
@@ -82,10 +76,7 @@ def sampled_guarantee_lanes(
     log_delta1: jax.Array,
     local_log_delta: jax.Array,
 ) -> _Lanes:
-    """(epsilon, delta) [L] of a uniform k of n users shuffled, rounded up: (log(1 + (k/n)(e^eps - 1)), (k/n) delta).
-
-    From `shuffled_guarantee_lanes` (CI-S6, CI-S7).
-    """
+    """`sampled_guarantee` [L], rounded up."""
     inner = shuffled_guarantee_lanes(num_reports, local_epsilon, log_delta1, local_log_delta)
     return subsampled(inner, num_reports / num_users)
 
@@ -145,20 +136,10 @@ def approximate_rdp_lanes(
     orders: Sequence[float],
     num_counts: int,
 ) -> GivenNothingFails:
-    """Renyi divergences [A, L], rounded up, of a round that does not fail, and the log probability [L] that it does.
+    """`approximate_rdp` [A, L], rounded up, and the log probability [L] of a failure.
 
-    A sound form of the paper's Approaches 1 and 2 (CI-S22), real orders > 1. An (eps, delta)-DP pair is dominated by
-    one that with probability delta tells all and else is randomized response at eps. With (eps_k, delta_k) of
-    `sampled_guarantee_lanes`,
-
-        f = sum_k w_k delta_k,   e^((a-1) R_a) = 1 + sum_k w_k (1 - delta_k)(e^((a-1) RR_a(eps_k)) - 1) / (1 - f).
-
-    More than `num_counts` reports count as failures. T rounds fail with probability 1 - (1 - f)^T <= T f.
-
-    Args:
-      num_users, prob: n and q, [L].
-      local_epsilon, log_delta1, local_log_delta: arguments of `sampled_guarantee_lanes`, [L].
-      orders, num_counts: static.
+    An (eps, delta)-DP pair is dominated by one that with probability delta tells all and else is randomized response at
+    eps. More than `num_counts` (static) reports count as failures.
     """
     k = jnp.arange(1, num_counts + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     at = sampled_guarantee_lanes(num_users, jnp.minimum(k, num_users), local_epsilon, log_delta1, local_log_delta)

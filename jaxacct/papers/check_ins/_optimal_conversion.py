@@ -103,19 +103,12 @@ def _power_term(power: jax.Array, x: jax.Array, ratio: jax.Array | float) -> _Te
 
 
 def least_rdp_lanes(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
-    """The least D_a(P || Q), broadcast, among all pairs with D_{e^eps}(P || Q) = delta; see `log_least_excess`.
-
-    epsilon + log(M)/(a-1),  M = min_r r^a (r - delta)^(1-a) + (1-r)^a (e^eps - r + delta)^(1-a).
-    """
+    """`least_rdp`, broadcast, by `log_least_excess`."""
     return down(softplus(log_least_excess(order, epsilon, delta)) / (order - 1.0), 12)  # softplus 9, and a quotient
 
 
 def optimal_epsilon_lanes(order: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> jax.Array:
-    """The least epsilon [L] that an (a, rdp) Renyi guarantee of one order implies at delta < 1, rounded up; 0 at best.
-
-    Upper bound, in the direction of the divergence: the least epsilon >= 0 with `least_rdp_lanes` >= rdp. Never above
-    the closed conversion; at a = 2, rdp = 0.1, delta = 1e-5 it is 7.875 where that gives 10.227.
-    """
+    """`optimal_epsilon` [L], rounded up: 7.875 at a = 2, rdp = 0.1, delta = 1e-5; by the closed conversion 10.227."""
     delta = delta_from_log_down(log_delta)
 
     def lack(epsilon: jax.Array, order: jax.Array, rdp: jax.Array, delta: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -44,27 +44,18 @@ def coupled_inner(inner: Any, prob: Any, num_users: int, k: Any) -> Any:
 
 
 def direct_delta_lanes(epsilon: jax.Array, prob: jax.Array, profiles: Profiles, *, num_users: int) -> jax.Array:
-    """Delta [L] of one round of check-ins over any profiles D_k, rounded up: the direct profile (CI-S23), eps >= 0.
-
-    q sum_k P[Bin(n-1, q) = k-1] D_k(log(1 + (n/k)(e^eps - 1))).
-    """
+    """`direct_delta` [L], rounded up."""
     k, others = _others(num_users, prob)
     return _up_to(prob * jnp.sum(others * profiles(direct_inner(epsilon, num_users, k), k), axis=0), num_users)
 
 
 def coupled_epsilon_lanes(inner: jax.Array, prob: jax.Array) -> jax.Array:
-    """Epsilon [L] at which `coupled_delta_lanes` holds, rounded up: log(1 + q (e^inner - 1))."""
+    """`coupled_epsilon` [L], rounded up: log(1 + q (e^inner - 1))."""
     return up(log1p(prob * xp.expm1(inner)), 12)  # expm1 5, log1p 4, a product
 
 
 def coupled_delta_lanes(inner: jax.Array, prob: jax.Array, profiles: Profiles, *, num_users: int) -> jax.Array:
-    """Delta [L] at `coupled_epsilon_lanes`, rounded up, by coupling those with and without the user (CI-S19):
-
-        q b sum_k o_k D_k(inner) + q (1-b) (sum_{k<n} o_k D_k(inner + log(q/(1-q) (n/k - 1))) + o_n),
-
-    b = e^(eps - inner), o_k = P[Bin(n-1, q) = k-1]. The paper's first term, q b D(..) of a fixed number, is violated.
-    The epsilons at which D_k is read may be negative. 0 < q < 1.
-    """
+    """`coupled_delta` [L] at `coupled_epsilon`, rounded up, 0 < q < 1; D_k may be read at negative epsilons."""
     k, others = _others(num_users, prob)
     share, rest = prob + (1.0 - prob) * jnp.exp(-inner), (1.0 - prob) * -xp.expm1(-inner)  # 7 roundings each
     first = jnp.sum(others * profiles(inner + 0.0 * k, k), axis=0)

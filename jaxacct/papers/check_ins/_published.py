@@ -47,10 +47,7 @@ class PublishedGuarantee(NamedTuple):
 def published_shuffling_lanes(
     num_reports: jax.Array, local_epsilon: jax.Array, delta1: jax.Array, local_delta: jax.Array
 ) -> PublishedGuarantee:
-    """(epsilon, delta) [L] of Lemma 3 under its own condition, eps0 <= log(k/(16 log(2/delta1))): no bound.
-
-    Else, or without gain, (eps0, delta0).
-    """
+    """`published_shuffling` [L], no bound; without gain (eps0, delta0)."""
     growth = jnp.exp(local_epsilon)
     holds = 16.0 * growth * jnp.log(2.0 / delta1) <= num_reports
     reach = 8.0 * jnp.sqrt(growth * jnp.log(4.0 / delta1) / num_reports) + 8.0 * growth / num_reports
@@ -147,10 +144,7 @@ def published_approach_2(
 def published_distributed_rdp_lanes(
     num_users: jax.Array, prob: jax.Array, gap: jax.Array, *, max_order: int, num_counts: int
 ) -> jax.Array:
-    """Renyi divergences [A - 1, L] of Theorem 4 as printed, orders 2..A, no bounds; they may be negative.
-
-    The rounds that nobody joins are left out (CI-S17).
-    """
+    """`published_distributed_rdp` [A - 1, L], orders 2..A, no bounds; they may be negative."""
     k, log_weight = _each_count(num_users, prob, num_counts)
     base = distributed_base(gap, k, TernaryMoment.GENERIC, max_order=max_order)
     chosen = jnp.asarray(log_binomial_table(max_order)[2:], jnp.float64)
@@ -168,7 +162,7 @@ def published_distributed_rdp_lanes(
 def published_subsampled_gaussian_rdp_lanes(
     num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, max_order: int
 ) -> jax.Array:
-    """Renyi divergences [A - 1, L] of Theorem 5, orders 2..A, no bounds: an upper form fed with one pair's own."""
+    """`published_subsampled_gaussian_rdp` [A - 1, L], orders 2..A, no bounds."""
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=max_order), num_reports, jnp.ones_like(gap))
     log_excess = pair_log_excess(sums, jnp.ones_like(gap))
     filler = jnp.full_like(log_excess[:2], -jnp.inf)

@@ -55,12 +55,7 @@ def pair_masses_lanes(
     clone_prob: jax.Array,
     local_epsilon: jax.Array,
 ) -> PairMasses:
-    """Probabilities P(a, b) and Q(a, b), each [L], of one outcome of the clones pair, to a relative error of 1e-14.
-
-        w (1 + s (a-b)/m) and w (1 - s (a-b)/m),   w = P[Bin(n-1, p) = m-1] P[Bin(m, 1/2) = a],  m = a + b >= 1.
-
-    Chen et al. 2024, Lemma A.2, completed; Feldman, McMillan & Talwar 2021, Theorem 3.2. 0 outside the support.
-    """
+    """`pair_masses`, each [L]; 0 outside the support."""
     m = on_first + on_second
     half = jnp.full_like(m, 0.5)
     log_weight = log_binomial_pmf(m - 1.0, num_reports - 1.0, clone_prob, 1.0 - clone_prob)
@@ -88,14 +83,11 @@ def _enclosed(
 def moment_sandwich_rdp_lanes(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
 ) -> Ends[jax.Array]:
-    """Lower and upper bounds [A, L], nats, on the clones pair's Renyi divergences at orders > 1, in closed form.
+    """`moment_sandwich_rdp` [A, L], rounded outward (docs/numerics/clones.md, "Sandwiches of the clones pair").
 
-        log(1 + max(2 order M s^2 E[1/m], (1 - p/2)^(n-1) X)) / M  and  log(1 + E[1/m] X) / M,
-
-    X = e^(M D) - 1 of one report alone, E[1/m] = (1 - (1-p)^n) / (n p) (CL-S14). The lower bounds are the first term of
-    the power series in s of e^(M D) - 1 = E psi(s x), x a mean of m signs, and the outcomes where every clone agrees
-    with the report. The upper one holds since the coefficients of psi(s x) in x^2 are positive, so that
-    psi(s x) <= x^2 psi(s) = x^2 X. Rounded outward (docs/numerics/clones.md, "Sandwiches of the clones pair").
+    The lower bounds are the first term of the power series in s of e^(M D) - 1 = E psi(s x), x a mean of m signs, and
+    the outcomes where every clone agrees with the report. The upper one holds since the coefficients of psi(s x) in x^2
+    are positive, so that psi(s x) <= x^2 psi(s) = x^2 X.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
@@ -117,14 +109,11 @@ def moment_sandwich_rdp_lanes(
 def cosh_sandwich_rdp_lanes(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
 ) -> Ends[jax.Array]:
-    """Lower and upper bounds [A, L], nats, on the clones pair's Renyi divergences at orders > 1, by one sum (CH-S20).
+    """`cosh_sandwich_rdp` [A, L], rounded outward as `moment_sandwich_rdp_lanes`.
 
-        e^(M D) between E H(2 M s) and E H(M local_epsilon),   H(k) = cosh(k/m)^m (1 + s tanh(k/m)),
-
-    from 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs. The
-    upper bound is attained at n = 1. The sum is over the counts in `window` (static, from
-    `clones_window`). Outside it H falls with m and Chernoff bounds the mass; where the window
-    is too small, the upper bound is loose. Rounded outward as `moment_sandwich_rdp_lanes`.
+    From 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs. The
+    sum is over the counts in `window` (static, from `clones_window`). Outside it H falls with m and Chernoff bounds the
+    mass; where the window is too small, the upper bound is loose.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
@@ -177,24 +166,14 @@ def cosh_sandwich_rdp_lanes(
 def block_epoch_rdp_lanes(
     num_blocks: jax.Array, block_size: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
 ) -> Ends[jax.Array]:
-    """Lower and upper ends [A, L], nats, of the Renyi divergences of the pair that dominates an epoch of noisy SGD.
-
-    Chen et al. 2024, Algorithm 1 (CH-S15): a fixed partition in `num_blocks` blocks of `block_size` records, processed
-    in the order of a fresh permutation; a replaced record changes its block's step by at most local_epsilon; all steps
-    are public. The upper end is a bound for the epoch, and adds over epochs. Theorem 3 claims far less for blocks of
-    more than one record, and is false there: another block is a clone with probability e^(-block_size local_epsilon),
-    not e^-local_epsilon.
-    """
+    """`block_epoch_rdp` [A, L]: another block is a clone with probability e^(-block_size local_epsilon)."""
     return clones_rdp(orders, num_blocks, jnp.exp(-block_size * local_epsilon), local_epsilon)
 
 
 def local_epsilon_for_slope_lanes(
     num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array, highest: jax.Array, *, orders: Sequence[float]
 ) -> jax.Array:
-    """The largest local epsilon [L] found in [0, highest] with num_epochs D <= slope order at all `orders` (CH-S16).
-
-    D is taken from above, for randomizers without further structure (clone probability e^-local_epsilon). By halving.
-    """
+    """`local_epsilon_for_slope` [L], found in [0, highest] by halving."""
     grid = jnp.asarray(orders, jnp.float64)[:, None]
 
     def fits(local: jax.Array) -> jax.Array:
@@ -206,12 +185,7 @@ def local_epsilon_for_slope_lanes(
 
 
 def laplace_rdp_lanes(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], nats, rounded up, of Laplace noise of scale sensitivity / local_epsilon, unshuffled.
-
-        log((a e^(M eps) + M e^(-a eps)) / (2a - 1)) / M,  a the order; eps + e^-eps - 1 at a = 1
-
-    (Chen et al. 2024, Proposition 3's randomizer, eps-DP where the sensitivity is over all pairs of a user's inputs).
-    """
+    """`laplace_rdp` [A, L], rounded up."""
     powers = jnp.asarray([a - 1.0 for a in orders], jnp.float64)[:, None]
     a = powers + 1.0
     # a (e^x - 1 - x) + M (e^-y - 1 + y), x = M eps, y = a eps, over M: positive terms

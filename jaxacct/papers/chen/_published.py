@@ -26,7 +26,7 @@ ORDER_LEVELS = {
 
 
 def laplace_scale_lanes(clip: jax.Array, local_epsilon: jax.Array, num_blocks: jax.Array) -> jax.Array:
-    """Scales [L] of Algorithm 1's Laplace noise: 2 clip / (local_epsilon num_blocks), for one clipped gradient."""
+    """`laplace_scale` [L]."""
     return 2.0 * clip / (local_epsilon * num_blocks)
 
 
@@ -43,10 +43,7 @@ def asymptotic_rdp(
 
 
 def published_gdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """Estimates of mu [L], no bounds: 2 e^(local_epsilon/2) / sqrt(n - 1), Theorem 2 as printed; inf for n < 2.
-
-    The limit of another pair, whose Renyi divergences are infinite at every n.
-    """
+    """`published_gdp` [L], no bound; inf for n < 2."""
     valid = num_reports >= 2.0
     return jnp.where(
         valid, 2.0 * jnp.exp(0.5 * local_epsilon) / jnp.sqrt(jnp.where(valid, num_reports, 2.0) - 1.0), jnp.inf
@@ -54,30 +51,23 @@ def published_gdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array) -> jax
 
 
 def published_rdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Estimates [A, L] of Renyi divergences, no bounds: 2 e^local_epsilon order / (n - 1), Corollary 2 as printed.
+    """`published_rdp` [A, L], no bound; inf for n < 2.
 
-    inf for n < 2. Claimed for every order >= 2 and every local epsilon; shuffled binary randomized response exceeds it
-    for every local epsilon above 2 sqrt 2 at large n and order n e^-local_epsilon / sqrt 2 (its reverse divergence is
-    at least local_epsilon - n log(1 + e^-local_epsilon) / M). For small ones it is coth(local_epsilon/2)^2 too large.
+    Shuffled binary randomized response exceeds it for every local epsilon above 2 sqrt 2 at large n and order
+    n e^-local_epsilon / sqrt 2: its reverse divergence is at least local_epsilon - n log(1 + e^-local_epsilon) / M.
     """
     return 0.5 * jnp.asarray(orders, jnp.float64)[:, None] * published_gdp_lanes(num_reports, local_epsilon) ** 2
 
 
 def published_local_epsilon_lanes(num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array) -> jax.Array:
-    """Estimates of a local epsilon [L]: log(slope (n - 1) / (2 num_epochs)), `published_rdp_lanes` inverted.
-
-    Infeasible where negative.
-    """
+    """`published_local_epsilon` [L]: `published_rdp` inverted; infeasible where negative."""
     return jnp.log(0.5 * slope * (num_reports - 1.0) / num_epochs)
 
 
 def order_level_rdp_lanes(
     num_reports: jax.Array, local_epsilon: jax.Array, *, name: str, orders: Sequence[float]
 ) -> jax.Array:
-    """Orders of growth [A, L] of Table 1, for drawing and no bounds: c e^(g local_epsilon) order / n of `ORDER_LEVELS`.
-
-    Constants are the table's where it prints one, else 1; where each paper's bound holds is not stated.
-    """
+    """`order_level_rdp` [A, L], for drawing and no bounds."""
     constant, growth = ORDER_LEVELS[name]
     rise = constant * jnp.exp(growth * local_epsilon) / num_reports
     return jnp.asarray(orders, jnp.float64)[:, None] * rise

@@ -99,11 +99,7 @@ def block_delta(
 
 
 def amplification_limit_lanes(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """log(1/delta) [L] beyond which the clones bound gives no amplification: -(n-1) log(1 - e^-local_epsilon / 2).
-
-    Feldman, McMillan & Talwar 2021, Appendix B (CL-S18). Randomized response itself stops at about
-    n log(1 + e^-local_epsilon), twice that.
-    """
+    """`amplification_limit` [L]."""
     return -(num_reports - 1.0) * log1p(-0.5 * jnp.exp(-local_epsilon))
 
 

@@ -17,7 +17,6 @@ from jaxacct._precision import Kernel
 from jaxacct.divergence.kernels import clones_delta, clones_lane_bytes, clones_window
 from jaxacct.papers._asking import (
     Floats,
-    Real,
     counts,
     inner_probability,
     log_of,
@@ -25,6 +24,7 @@ from jaxacct.papers._asking import (
     plain,
     positive,
     probability,
+    shuffle_of,
 )
 from jaxacct.special import expm1, log1p, sinh, xp
 
@@ -49,13 +49,7 @@ def clones_tails(
 
 
 def balle_blanket_delta_lanes(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """Delta [L], at most 1: recalled, Balle et al. 2019 ("Bennett, Generic", from its authors' code, in closed form).
-
-    With g = e^-eps0, h = e^(eps - 2 eps0), a = e^eps - 1, b = E (1 - h), c = E (e^(2 eps) + 1) - 2 g h and
-    k = (c/b^2) phi(a b/c), phi(z) = (1+z) log(1+z) - z:
-
-        delta = b / (g n log(1 + a b/c)) ((1 - g (1 - e^-k))^n - (1 - g)^n).
-    """
+    """`balle_blanket_delta` [L] with h = e^(eps - 2 eps0): recalled, from its authors' code, in closed form."""
     g, h = jnp.exp(-local_epsilon), jnp.exp(epsilon - 2.0 * local_epsilon)
     b = jnp.exp(local_epsilon) * (1.0 - h)
     c = jnp.exp(local_epsilon) * (jnp.exp(2.0 * epsilon) + 1.0) - 2.0 * g * h
@@ -69,7 +63,7 @@ def balle_blanket_delta_lanes(epsilon: jax.Array, num_reports: jax.Array, local_
 
 
 def cheu_binary_epsilon_lanes(num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array) -> jax.Array:
-    """Epsilon [L]: recalled, Cheu et al. 2019, binary randomized response; inf where 2n/(E+1) < 14 log(4/delta)."""
+    """`cheu_binary_epsilon` [L], recalled."""
     blanket = 2.0 * num_reports / (jnp.exp(local_epsilon) + 1.0)
     four = jnp.log(4.0) - log_delta
     valid = blanket >= 14.0 * four
@@ -78,7 +72,7 @@ def cheu_binary_epsilon_lanes(num_reports: jax.Array, local_epsilon: jax.Array, 
 
 
 def balle_adaptive_epsilon_lanes(num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array) -> jax.Array:
-    """Epsilon [L]: recalled, Balle et al. 2020: e^(3 e)(e^e - 1)^2/(2n) + e^(3e/2)(e^e - 1) sqrt(2 log(1/delta)/n)."""
+    """`balle_adaptive_epsilon` [L], recalled."""
     excess = jnp.exp(1.5 * local_epsilon) * expm1(local_epsilon)
     return 0.5 * excess * excess / num_reports + excess * jnp.sqrt(-2.0 * log_delta / num_reports)
 
@@ -86,10 +80,7 @@ def balle_adaptive_epsilon_lanes(num_reports: jax.Array, local_epsilon: jax.Arra
 def sampling_with_replacement_epsilon_lanes(
     num_reports: jax.Array, local_epsilon: jax.Array, log_delta: jax.Array
 ) -> jax.Array:
-    """Epsilon [L] of n samples with replacement, an estimate: equation (13) with 1 for its unknown constant.
-
-    sqrt(n log(1/delta)) e_1 + (E - 1) e_1, e_1 = log(1 + (E-1)/n).
-    """
+    """`sampling_with_replacement_epsilon` [L], an estimate."""
     growth = expm1(local_epsilon)
     single = log1p(growth / num_reports)
     return (jnp.sqrt(-num_reports * log_delta) + growth) * single
@@ -98,22 +89,14 @@ def sampling_with_replacement_epsilon_lanes(
 def frequency_mean_squared_error_lanes(
     num_reports: jax.Array, local_epsilon: jax.Array, num_categories: jax.Array
 ) -> jax.Array:
-    """Mean squared errors [L] of local frequency estimation, an estimate: 1/n + 4 k E / (n (E-1)^2) (Theorem 5.1).
-
-    With the quoted constant: what low-communication protocols attain, for local_epsilon <= log k.
-    """
+    """`frequency_mean_squared_error` [L], an estimate."""
     # E / (E-1)^2 = 1 / (4 sinh(eps/2)^2)
     half = sinh(0.5 * local_epsilon)
     return (1.0 + num_categories / (half * half)) / num_reports
 
 
 def frequency_local_epsilon_lanes(epsilon: jax.Array, num_reports: jax.Array, log_delta: jax.Array) -> jax.Array:
-    """Local epsilons [L] of Theorem 5.2 for a central (epsilon, delta); 0 where it has none that is safe.
-
-    eps sqrt(n / L) / 16 for eps <= sqrt(L/n), L = log(1/delta); else log(eps^2 n / (100 L)) for eps < 1. The second is
-    negative below 10 sqrt(L/n), where the paper's statement is void. For reproduction only: 5 to 200 times below what
-    `largest_local_epsilon` finds. delta > 0.05 is refused, since there Theorem 3.1 need not confirm it.
-    """
+    """`frequency_local_epsilon` [L]; above delta = 0.05 Theorem 3.1 need not confirm it."""
     ratio = epsilon * xp.sqrt(num_reports / xp.where(log_delta < 0, -log_delta, 1.0))
     first, second = ratio / 16.0, 2.0 * xp.log(xp.where(ratio > 0, ratio, 1.0) / 10.0)
     local = xp.where(ratio <= 1.0, first, xp.where(epsilon < 1.0, xp.maximum(second, 0.0), 0.0))
@@ -129,10 +112,6 @@ _balle_adaptive = Kernel(balle_adaptive_epsilon_lanes)
 _replacement = Kernel(sampling_with_replacement_epsilon_lanes)
 _error = Kernel(frequency_mean_squared_error_lanes)
 _calibrated = Kernel(frequency_local_epsilon_lanes)
-
-
-def _shuffle(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:
-    return counts("num_reports", num_reports), non_negative("local_epsilon", local_epsilon)
 
 
 def tail_masses(
@@ -189,7 +168,7 @@ def balle_blanket_delta(epsilon: ArrayLike, num_reports: ArrayLike, local_epsilo
     >>> f"{clones.balle_blanket_delta(0.05, 1_000_000, 2.0):.4g}"
     '2.672e-08'
     """
-    return plain(_balle_blanket(non_negative("epsilon", epsilon), *_shuffle(num_reports, local_epsilon)))
+    return plain(_balle_blanket(non_negative("epsilon", epsilon), *shuffle_of(num_reports, local_epsilon)))
 
 
 def cheu_binary_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -214,7 +193,7 @@ def cheu_binary_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, delta:
     >>> round(clones.cheu_binary_epsilon(1_000_000, 2.0, 1e-6), 6)
     0.034713
     """
-    return plain(_cheu(*_shuffle(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
+    return plain(_cheu(*shuffle_of(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
 
 
 def balle_adaptive_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -237,7 +216,7 @@ def balle_adaptive_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, del
     >>> round(clones.balle_adaptive_epsilon(1_000_000, 2.0, 1e-6), 4)
     0.6828
     """
-    return plain(_balle_adaptive(*_shuffle(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
+    return plain(_balle_adaptive(*shuffle_of(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
 
 
 def sampling_with_replacement_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, delta: ArrayLike) -> Floats:
@@ -260,7 +239,7 @@ def sampling_with_replacement_epsilon(num_reports: ArrayLike, local_epsilon: Arr
     >>> round(clones.sampling_with_replacement_epsilon(1_000_000, 2.0, 1e-6), 4)
     0.0238
     """
-    return plain(_replacement(*_shuffle(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
+    return plain(_replacement(*shuffle_of(num_reports, local_epsilon), log_of(inner_probability("delta", delta))))
 
 
 def frequency_mean_squared_error(num_reports: ArrayLike, local_epsilon: ArrayLike, num_categories: ArrayLike) -> Floats:

@@ -56,10 +56,10 @@ def subsampled(guarantee: _Lanes, sampling_prob: jax.Array) -> _Lanes:
 
 
 def replacement_from_deletion_lanes(guarantee: _Lanes) -> _Lanes:
-    """The replace-one guarantee [L] of a deletion (epsilon, delta)-DP randomizer: (2 epsilon, (1 + e^epsilon) delta).
+    """`replacement_from_deletion` [L]. The paper's (2 epsilon, 2 delta), section 3.1, is false:
 
-    Upper bound. The paper's (2 epsilon, 2 delta), section 3.1, is false: for rho = (.01, .99), P = (.03, .97),
-    P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. This one is attained there.
+    for rho = (.01, .99), P = (.03, .97), P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. This one is
+    attained there.
     """
     log_delta = log_up(guarantee.log_delta + up(softplus(guarantee.epsilon), 12), 2.0)
     return _Lanes(2.0 * guarantee.epsilon, xp.minimum(log_delta, 0.0))
@@ -73,15 +73,10 @@ class PurifiedLaw(NamedTuple):
 
 
 def purified_lanes(probabilities: NDArray[Any], reference: NDArray[Any], epsilon: float) -> PurifiedLaw:
-    """The law [n] nearest to `probabilities` among those within e^(+-epsilon) of `reference`, with its distance.
+    """`purified`, on the host: clip to [e^-epsilon, e^epsilon] times the reference.
 
-    Feldman, McMillan & Talwar 2021, Lemma 3.7 (CL-S8), on the host. Clip to [e^-epsilon, e^epsilon] times the
-    reference, then move the one factor towards 1 whose side lost less, until both sides lost the same. The total
-    variation is the larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r), rounded up.
-
-    Args:
-      probabilities, reference: float64 [n], each of sum 1.
-      epsilon: >= 0.
+    Then move the one factor towards 1 whose side lost less, until both sides lost the same. The total variation is the
+    larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r), rounded up.
     """
     r, rho = np.asarray(probabilities, np.float64), np.asarray(reference, np.float64)
     low, high = np.exp(-epsilon), np.exp(epsilon)

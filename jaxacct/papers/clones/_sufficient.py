@@ -24,11 +24,9 @@ _NUM_HALVINGS = 54  # of a number of reports, to its last digit
 def sufficient_gaussian_noise_lanes(
     local_epsilon: jax.Array, local_log_delta: jax.Array, sensitivity: jax.Array
 ) -> jax.Array:
-    """Standard deviations sigma [L] = sensitivity (1 + sqrt(2 L)) / local_epsilon, L = log(1/local_delta), rounded up.
+    """`sufficient_gaussian_noise` [L], rounded up: by Chernoff P[loss > epsilon] is at most exp(-L), L = log(1/delta0).
 
-    Feldman, McMillan & Talwar 2021, Proposition 5.3 (CL-S13). Makes a step (local_epsilon, local_delta)-DP, for
-    local_epsilon <= 2 (1 + sqrt(2 L)) (Chernoff: P[loss > epsilon] is at most exp(-L)); inf elsewhere. The paper takes
-    sensitivity 1 for clip norm 1, where replace-one has 2: its true deltas are 126 (local_delta = 1e-6,
+    The paper takes sensitivity 1 for clip norm 1, where replace-one has 2: its true deltas are 126 (local_delta = 1e-6,
     local_epsilon = 1) to 2e8 times what is claimed.
     """
     spread = 1.0 + xp.sqrt(-2.0 * local_log_delta)
@@ -56,7 +54,7 @@ def gaussian_noise(local_epsilon: jax.Array, local_log_delta: jax.Array, sensiti
 def largest_local_epsilon_lanes(
     profile: Profile, num_reports: jax.Array, epsilon: jax.Array, log_delta: jax.Array, highest: jax.Array
 ) -> jax.Array:
-    """The largest local epsilon [L] found in [epsilon, highest] whose shuffle is (epsilon, delta)-DP (CL-S19)."""
+    """`largest_local_epsilon` [L], found in [epsilon, highest], by any upper `profile` of the pair."""
 
     def excess(
         negated: jax.Array, target: jax.Array, num_reports: jax.Array, epsilon: jax.Array
@@ -73,10 +71,7 @@ def largest_local_epsilon_lanes(
 def fewest_reports_lanes(
     profile: Profile, local_epsilon: jax.Array, epsilon: jax.Array, log_delta: jax.Array, highest: jax.Array
 ) -> jax.Array:
-    """The least number of reports [L] found in 1..highest whose shuffle is (epsilon, delta)-DP; inf if none is.
-
-    By halving between whole numbers: delta does not increase with the number of reports (CL-S19).
-    """
+    """`fewest_reports` [L], found in 1..highest by halving between whole numbers: delta does not rise with them."""
 
     def enough(num_reports: jax.Array) -> jax.Array:
         return profile(epsilon, num_reports, local_epsilon).log_delta.upper <= log_delta

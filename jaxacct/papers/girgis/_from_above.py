@@ -34,13 +34,12 @@ from jaxacct.divergence.kernels import moment_bound_log_excess
 from jaxacct.papers._asking import (
     Floats,
     Real,
-    counts,
     curve,
     inner_probability,
-    non_negative,
     orders_of,
     plain,
     probability,
+    shuffle_of,
     whole_orders,
 )
 from jaxacct.papers.girgis._pairs import special_pair_log_excess
@@ -66,13 +65,10 @@ def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequ
 
 
 def best_split_rdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Renyi divergences [A, L], rounded up: Theorem 1 at the best integer split for each order (GI-S6).
+    """`best_split_rdp` [A, L], rounded up; n = 1 has no split and gets the cap.
 
-        min over 0 <= j < mu = (n-1)/E of log(1 + excess(j + 1) + e^(a eps - (mu - j)^2/(2 mu)))/(a - 1):
-
-    the first term falls with j, the second rises. The best j is found by halving on the sign of the difference; any j
-    is certified, whether or not it is the best. Never above Theorem 1, about half of it for large n; capped (n = 1 has
-    no split).
+    The first term falls with j, the second rises: the best j is found by halving on the sign of the difference, and any
+    j is certified.
     """
     a = xp.asarray(orders, xp.float64)[:, None]
     mean = mean_copies(num_reports, local_epsilon)
@@ -186,10 +182,6 @@ class SpecialPair(enum.Enum):
     MOMENTS = "Theorem 5"
 
 
-def _reports(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:
-    return counts("num_reports", num_reports), non_negative("local_epsilon", local_epsilon)
-
-
 def theorem1_rdp(
     num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike, split: ArrayLike = 0.5
 ) -> Floats:
@@ -217,7 +209,7 @@ def theorem1_rdp(
     0.9625
     """
     at = inner_probability("split", split)
-    return plain(_theorem1(*_reports(num_reports, local_epsilon), at, orders=whole_orders(orders)))
+    return plain(_theorem1(*shuffle_of(num_reports, local_epsilon), at, orders=whole_orders(orders)))
 
 
 def theorem2_rdp(
@@ -252,7 +244,7 @@ def theorem2_rdp(
     [0.008558, 0.004284]
     """
     at = inner_probability("split", split)
-    return plain(_theorem2(*_reports(num_reports, local_epsilon), at, orders=orders_of(orders), sharp=bool(sharp)))
+    return plain(_theorem2(*shuffle_of(num_reports, local_epsilon), at, orders=orders_of(orders), sharp=bool(sharp)))
 
 
 def corollary1_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
@@ -276,7 +268,7 @@ def corollary1_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: 
     >>> [f"{r:.3g}" for r in girgis.corollary1_rdp(10_000, 0.1, orders=[2, 8])]
     ['4.42e-06', 'inf']
     """
-    return plain(_corollary1(*_reports(num_reports, local_epsilon), orders=whole_orders(orders)))
+    return plain(_corollary1(*shuffle_of(num_reports, local_epsilon), orders=whole_orders(orders)))
 
 
 def earlier_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
@@ -299,7 +291,7 @@ def earlier_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: Arr
     >>> f"{girgis.earlier_rdp(10_000, 0.1, orders=[2])[0]:.4g}"
     '6.6e-06'
     """
-    return plain(_earlier(*_reports(num_reports, local_epsilon), orders=orders_of(orders)))
+    return plain(_earlier(*shuffle_of(num_reports, local_epsilon), orders=orders_of(orders)))
 
 
 def best_split_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
@@ -324,7 +316,7 @@ def best_split_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: 
     >>> round(float(girgis.best_split_rdp(10_000, 3.0, orders=[10])[0]), 4)
     0.8611
     """
-    return plain(_best_split(*_reports(num_reports, local_epsilon), orders=whole_orders(orders)))
+    return plain(_best_split(*shuffle_of(num_reports, local_epsilon), orders=whole_orders(orders)))
 
 
 def at_real_orders(whole_rdp: ArrayLike, *, orders: ArrayLike) -> Real:
@@ -390,7 +382,7 @@ def theorem4_rdp(
     """
     if not isinstance(special_pair, SpecialPair):
         raise ValueError(f"special_pair={special_pair!r} must be a SpecialPair")
-    n, local = _reports(num_reports, local_epsilon)
+    n, local = shuffle_of(num_reports, local_epsilon)
     if special_pair is SpecialPair.EXACT:
         real = orders_of(orders)
         return plain(_exact(n, local, orders=real, **mixture_statics(n, local, real)))
@@ -423,6 +415,6 @@ def sampled_rdp(
     >>> f"{girgis.sampled_rdp(10_000, 1.0, 0.01, orders=[4])[0]:.4g}"
     '5.906e-06'
     """
-    n, local = _reports(num_reports, local_epsilon)
+    n, local = shuffle_of(num_reports, local_epsilon)
     s, at = probability("sampling_prob", sampling_prob), whole_orders(orders)
     return plain(_sampled(n, local, s, orders=at, **sampled_mixture_statics(n, local, at)))

@@ -17,7 +17,7 @@ from jaxacct._jax import jax
 from jaxacct._precision import Kernel
 from jaxacct._types import Ends
 from jaxacct.divergence.kernels import LARGEST, response_log_excess, response_window
-from jaxacct.papers._asking import Floats, Real, counts, non_negative, orders_of, plain, whole_orders
+from jaxacct.papers._asking import Floats, non_negative, orders_of, plain, shuffle_of, whole_orders
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 from jaxacct.special import ULP, down, log1p, sinh, softplus, up, xp
 
@@ -93,19 +93,7 @@ def lower_rdp_lanes(
     reverse_window: int,
     ternary: int,
 ) -> jax.Array:
-    """Renyi divergences [A, L], rounded down: the largest of binary (both directions) and ternary response.
-
-    Lower bound (GI-X4), real orders > 1; 0 outside num_reports >= 1, 0 < local_epsilon <= 300.
-
-    Args:
-      num_reports, local_epsilon: float64 [L].
-      orders, window, reverse_window, ternary: static, the sizes from `lower_statics`.
-
-    >>> from jaxacct._precision import Kernel
-    >>> kernel, sizes = Kernel(lower_rdp_lanes, on_host=True), lower_statics(50, 3.0, (32.0,))
-    >>> round(float(kernel(50, 3.0, orders=(32.0,), **sizes)[0]), 10)  # `mixture_rdp`: 2.9216334
-    2.9216333039
-    """
+    """`lower_rdp` [A, L], rounded down; `orders` and the sizes from `lower_statics` are static."""
     binary = xp.maximum(
         response_lower_rdp(num_reports, local_epsilon, orders=orders, window=window),
         response_lower_rdp(num_reports, local_epsilon, orders=orders, window=reverse_window, reverse=True),
@@ -143,11 +131,9 @@ def histogram_law(reports: NDArray[np.float64]) -> NDArray[np.float64]:
 def histogram_rdp_lanes(
     first: NDArray[np.float64], second: NDArray[np.float64], *, orders: Sequence[float]
 ) -> list[Ends[float]]:
-    """Lower and upper ends, one for each real order > 1, of D_a(first || second) between two histograms.
+    """`histogram_rdp`, one bracket for each order, of the laws [n, B].
 
-    `first` and `second` are the laws [n, B] of the reports. One direction of one pair of data sets: from below, a lower
-    bound for the mechanism. The rounding of (a - 1) D = log sum P^a Q^(1-a), 2^-50 a (n B + |log r|) or so, is added;
-    it is absolute, so that small divergences lose digits. inf where an outcome is possible under the first only.
+    The rounding of (a - 1) D = log sum P^a Q^(1-a), 2^-50 a (n B + |log r|) or so, is added.
     """
     p, q = histogram_law(first).ravel(), histogram_law(second).ravel()
     seen = p > 0
@@ -179,10 +165,6 @@ _ternary = Kernel(ternary_response_renyi, lane_bytes=lambda *, orders, window: 6
 _largest = Kernel(lower_rdp_lanes, lane_bytes=lower_lane_bytes, on_host=True)
 
 
-def _reports(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:
-    return counts("num_reports", num_reports), non_negative("local_epsilon", local_epsilon)
-
-
 def response_rdp(
     num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike, reverse: bool = False
 ) -> Ends[Floats]:
@@ -209,7 +191,7 @@ def response_rdp(
     >>> [round(float(girgis.response_rdp(10_000, 3.0, orders=[10], reverse=r).lower[0]), 5) for r in (False, True)]
     [0.00897, 0.00918]
     """
-    n, local = _reports(num_reports, local_epsilon)
+    n, local = shuffle_of(num_reports, local_epsilon)
     at = orders_of(orders)
     window = max(128, response_window(n, local, 1.0 - max(at) if reverse else max(at)))  # one program for most
     return Ends(*(plain(end) for end in _response(n, local, orders=at, window=window, reverse=bool(reverse))))
@@ -235,7 +217,7 @@ def corollary2_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: 
     >>> round(float(girgis.corollary2_rdp(10_000, 3.0, orders=[10])[0]), 5)
     0.00872
     """
-    return plain(_simple(*_reports(num_reports, local_epsilon), orders=whole_orders(orders)))
+    return plain(_simple(*shuffle_of(num_reports, local_epsilon), orders=whole_orders(orders)))
 
 
 def ternary_response_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
@@ -261,7 +243,7 @@ def ternary_response_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, or
     >>> round(float(girgis.ternary_response_rdp(10_000, 3.0, orders=[10])[0]), 5)
     0.01651
     """
-    n, local = _reports(num_reports, local_epsilon)
+    n, local = shuffle_of(num_reports, local_epsilon)
     at = orders_of(orders)
     return plain(_ternary(n, local, orders=at, window=ternary_window(n, local, max(at))))
 
@@ -288,7 +270,7 @@ def lower_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: Array
     >>> round(float(girgis.theorem4_rdp(50, 3.0, orders=[32], special_pair=girgis.SpecialPair.EXACT)[0]), 6)
     2.921633
     """
-    n, local = _reports(num_reports, local_epsilon)
+    n, local = shuffle_of(num_reports, local_epsilon)
     at = orders_of(orders)
     return plain(_largest(n, local, orders=at, **lower_statics(n, local, at)))
 

@@ -49,10 +49,7 @@ from jaxacct.special import (
 
 
 def largest_chi_square_lanes(local_epsilon: jax.Array) -> jax.Array:
-    """The largest chi-square distance [L] of two eps-LDP reports, rounded up: (E - 1)^2/E = 4 sinh(eps/2)^2 (Lemma 7).
-
-    This is sup sum_j p'_j^2/p_j - 1 over all eps-LDP pairs.
-    """
+    """`largest_chi_square` [L], rounded up."""
     half = sinh(0.5 * local_epsilon)
     return up(4.0 * half * half, 32)
 

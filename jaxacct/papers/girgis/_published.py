@@ -16,20 +16,7 @@ from jaxacct.special import log1p, log_binomial_table, log_sum_exp, map_rows, so
 def published_sampled_rdp_lanes(
     rdp: jax.Array, sampling_prob: jax.Array, *, orders: Sequence[int], general: bool = True
 ) -> jax.Array:
-    """Estimates [A, L] of the Renyi divergences of sampled clients, no bounds: section 4 and Figure 5.
-
-        log((1-s)^(a-1) (a s - s + 1) + C(a,2) s^2 (1-s)^(a-2) e^(R_2)
-            + c sum_{l=3..a} C(a,l) (1-s)^(a-l) s^l e^((l-1) R_l)) / (a - 1),    c = 3, or 1 if not `general`.
-
-    Zhu & Wang 2019, Theorem 6, at integer orders. That theorem needs add/remove adjacency, a shuffle has replace-one,
-    and the paper's curve R is that of the expected number of participants. Certified instead: `sampled_mixture_rdp`.
-
-    Args:
-      rdp: R_2, .., R_a for the largest of `orders`, float64 [a - 1, L].
-      sampling_prob: s, float64 [L].
-      orders: static, integers.
-      general: static, whether c = 3.
-    """
+    """`published_sampled_rdp` [A, L], no bound, of R_2, .., R_a for the largest of `orders` (static), [a - 1, L]."""
     top = max(orders)
     usable = (sampling_prob > 0) & (sampling_prob < 1)
     s = xp.where(usable, sampling_prob, 0.5)
@@ -50,7 +37,7 @@ def published_sampled_rdp_lanes(
 
 
 def remark3_split_lanes(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """Remark 3's split [L], sqrt(2 eps E/(sqrt(n) log n)); valid only below 1, and poor for a > sqrt(n)/log n."""
+    """`remark3_split` [L]."""
     growth = 2.0 * local_epsilon * xp.exp(local_epsilon)
     return xp.sqrt(growth / (xp.sqrt(num_reports) * xp.log(num_reports)))
 
