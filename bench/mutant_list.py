@@ -28,6 +28,8 @@ APART = "tests/divergence/test_laws.py -k 'apart and not 5.0'"
 TRANSFORM = "tests/divergence/test_laws.py -k transform"
 AVERAGES = "tests/divergence/test_laws.py -k 'average and not close'"
 LARGE = "tests/divergence/test_laws.py -k large_ratios"
+GIVEN_POINTS = "tests/divergence/test_given_points.py"
+KNOWN_LAWS = "tests/bounds/test_known_laws.py -k directions"
 FEW_POINTS = "tests/divergence/test_laws_of_few_outputs.py -k 'window or (close and (laplace or guarantee))'"
 COUNTS_OF_CLONES = "tests/divergence/test_clones_law.py -k counts"
 MEANS_OF_SIGNS = "tests/divergence/test_clones_law.py -k profile"
@@ -712,6 +714,13 @@ _GAUSSIAN = (
     Mutant("divergence/law/_law.py", "upper = expm1(mu * u)", "upper = 0.99 * expm1(mu * u)", APART),
     Mutant("divergence/law/_law.py", "(1.0 - q) * of.above + q * of.beyond", "(1.0 - q) * of.above", APART),
     Mutant("divergence/law/_law.py", "mass * (1.0 + 2.0**-45), none", "mass * (1.0 - 2.0**-45), none", APART),
+    Mutant("divergence/law/_given.py", "_ROUNDED = 1.0 + 2.0**-40", "_ROUNDED = 1.0 - 2.0**-40", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "share + _SHARE", "share - 2.0**-38", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "grown = 1.0 + 2.0**-51", "grown = 1.0 - 2.0**-43", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "np.full(num, 2.0**-49 *", "np.full(num, 0.0 *", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "infinite_mass + float(masses[is_beyond].sum())", "infinite_mass", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "np.append(first, mass[low:])", "np.append(0.0, mass[low:])", GIVEN_POINTS),
+    Mutant("bounds/_known_laws.py", "is_add=d is Direction.ADD", "is_add=d is Direction.REMOVE", KNOWN_LAWS),
     Mutant("divergence/law/_transform.py", "+ 0.5 * (u[1:] - u[:-1]) * slope", "", TRANSFORM),
     Mutant("divergence/law/_transform.py", "v * (of.slope + lost_mean) + 0.5", "0.5", TRANSFORM),
     Mutant("divergence/law/_transform.py", "* of.square + lost", "* of.square", TRANSFORM),

@@ -198,11 +198,14 @@ class LaneMethod(Method):
         methods on the host know more, at no higher price.
       spares: names of the methods that traced code leaves out where this one is asked: they would have to be compiled,
         and are seldom sharper.
+      needs_known: it is made of numbers that are concrete while a program is traced, and does not apply to lanes, where
+        all are arrays.
     """
 
     lanes: Lanes = Lanes()
     only_traced: Callable[[Any], bool] = never
     spares: tuple[str, ...] = ()
+    needs_known: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
