@@ -42,7 +42,6 @@ from jaxacct.bounds.shuffle._special_pairs import (
 )
 from jaxacct.bounds.shuffle._special_pairs_exact import (
     is_usable,
-    mixture_lane_bytes,
     mixture_layout,
     mixture_of,
     mixture_rdp,
@@ -80,7 +79,6 @@ __all__ = [
     "log_replacement_cost",
     "loss_rounding",
     "mean_copies",
-    "mixture_lane_bytes",
     "mixture_layout",
     "mixture_of",
     "mixture_rdp",

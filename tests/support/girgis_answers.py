@@ -49,7 +49,7 @@ published_sampled = _kernel(
         lanes.theorem1_rdp(n, e, orders=tuple(range(2, max(orders) + 1))), s, orders=orders, general=general
     )
 )
-exact_mixture = _kernel(mixture.mixture_rdp, lane_bytes=mixture.mixture_lane_bytes)
+exact_mixture = _kernel(mixture.mixture_rdp, lane_bytes=lambda *, orders, nodes, window: 64 * nodes * window)
 moment_mixture = _kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20)
 sampled_mixture = _kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22)
 lower_simple = _kernel(below.simple_lower_rdp)

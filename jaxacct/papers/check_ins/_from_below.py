@@ -1,7 +1,13 @@
 """BOUND, from below, on Renyi divergences of shuffled check-ins: one differing record, mixture first.
 
-Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 and Corollary 1. Exact for
-the pair and direction, hence the least that any Renyi accountant could certify; it says nothing of epsilon itself.
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 and Corollary 1; CI-S14,
+CI-S15, CI-S21. All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and
+b ~ Bern(q), the likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n, whose moments need no sum
+over the number of reports. Exact for the pair and direction, hence the least that any Renyi accountant could certify;
+it says nothing of epsilon itself.
+
+Every sum is of positive terms and rises with what it is made of, so that each logarithm is moved down by what its own
+operations err by, and every number is a lower bound (docs/numerics/clones.md, "One report among equal ones").
 """
 
 from __future__ import annotations

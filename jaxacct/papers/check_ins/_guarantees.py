@@ -89,15 +89,9 @@ def first_cut(
     log_delta1: jax.Array,
     local_log_delta: jax.Array,
 ) -> _Lanes:
-    """(eps_l, P[outside] + delta_l) [L] of one round of check-ins with at most `cap` = l reports counted, rounded up.
+    """`theorem1_guarantee` [L], rounded up.
 
-    Upper bound: Theorem 1, repaired (CI-S8). The paper's proof takes eps_k <= eps_l for all k <= l, which fails where
-    the closed form does not hold: fewer reports than that are added to delta, with those from l on. Both by Chernoff's
-    bound. (inf, 1) where the form does not hold at l, or l is not above the mean.
-
-    Args:
-      num_users, prob, cap: n, q and l, [L].
-      local_epsilon, log_delta1, local_log_delta: arguments of `sampled_guarantee_lanes`, [L].
+    The paper's proof takes eps_k <= eps_l for all k <= l, which fails where the closed form does not hold.
     """
     mean = num_users * prob
     found = sampled_guarantee_lanes(num_users, cap, local_epsilon, log_delta1, local_log_delta)

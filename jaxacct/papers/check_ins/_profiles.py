@@ -1,7 +1,8 @@
 """BOUND, from above, on delta of check-ins over any profiles of shuffled reports, number by number, for few users.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", appendix D.1 with its first term
-corrected, and the direct profile that is never above it. Replace-one adjacency.
+corrected (CI-S19: q b D(..) of a fixed number is violated), and the direct profile that is never above it (CI-S23).
+Replace-one adjacency.
 """
 
 from __future__ import annotations

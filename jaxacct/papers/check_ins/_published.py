@@ -1,7 +1,9 @@
 """NOT A BOUND: statements of the check-in paper as printed, for reproducing its tables and figures only.
 
-Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins". Approaches 1 and 2 rest on Lemma 1 read
-as an upper bound; binary randomized response lies above several cells of Table 2. docs/papers/check_ins.md has the
+Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins": Approaches 1 and 2 and the composition
+of the baseline rest on Lemma 1 read as an upper bound (CI-S1, CI-S8, CI-S11, CI-S12); Theorem 1's delta takes the
+sub-sampled epsilon (CI-S8); Theorem 4 leaves out the rounds without reports (CI-S17); Theorem 5 puts a lower bound into
+an upper one (CI-S18). Binary randomized response lies above several cells of Table 2. docs/papers/check_ins.md has the
 rest.
 """
 

@@ -1,7 +1,9 @@
 """BOUND: closed two-sided bounds on the clones pair's Renyi divergences, and what is built on the pair.
 
-Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds". Replace-one
-adjacency; the pair is symmetric, so that each statement holds in both directions.
+Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds". The divergence of
+the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is `clones_rdp`.
+Replace-one adjacency; the pair is symmetric, so that each statement holds in both directions. Outside its domain an
+upper bound is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """BOUND, from above and below, on delta of the clones pair and of pairs with three kinds of clones, every term summed.
 
-Feldman, McMillan & Talwar 2021, "Hiding Among the Clones". Replace-one adjacency, both directions equal. The upper
-end bounds the shuffled protocol, the lower one the pair only.
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", Theorem 4.1, Corollary 4.2, Appendices B and F. Replace-one
+adjacency, both directions equal. The upper end bounds the shuffled protocol, the lower one the pair only. By blocks of
+counts: the divergence given C clones does not rise with C, so that the last count of a block bounds it from below and
+the first from above. `ComponentPair` has the formula of the pairs with clones of a third kind.
 """
 
 from __future__ import annotations
@@ -57,9 +59,8 @@ def block_delta(
 ) -> ProfileEnds:
     """Lower and upper ends [L] of log D_{e^epsilon} of the clones pair; `log_tail` is that of the upper end.
 
-    The two sums of the module, rounded outwards: each probability by what Loader's form errs by, each sum by what it
-    errs by, upon ends of `clones_delta` that hold. (-inf, 0) where `num_blocks` blocks do not
-    hold every count.
+    The two sums of `blocks_delta`, rounded outwards: each probability by what Loader's form errs by, each sum by what
+    it errs by, upon ends of `clones_delta` that hold. (-inf, 0) where `num_blocks` blocks do not hold every count.
 
     Args:
       epsilon: >= 0, [L].

@@ -1,7 +1,7 @@
 """BOUND, from above: sampling, replacing for deleting, randomizers that are nearly pure, purified ones.
 
-Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3 and 3.1, Appendix C. Replace-one
-adjacency. The pair that enters is that of arbitrary pure randomizers, clone probability e^-local_epsilon.
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3 and 3.1, Appendix C (CL-S5, CL-S7, CL-S8).
+Replace-one adjacency. The pair that enters is that of arbitrary pure randomizers, clone probability e^-local_epsilon.
 """
 
 from __future__ import annotations
@@ -44,11 +44,9 @@ _NUM_HALVINGS = 54  # of a factor in [e^-epsilon, e^epsilon], to its last digits
 
 
 def subsampled(guarantee: _Lanes, sampling_prob: jax.Array) -> _Lanes:
-    """The guarantee [L], rounded up, of a mechanism run on a uniform m of n records: (log(1 + q (e^eps - 1)), q delta).
+    """`subsampled_guarantee` [L], rounded up.
 
-    Upper bound, replace-one adjacency, q = m/n, from advanced joint convexity (Feldman, McMillan & Talwar 2021, Lemma
-    2.3): with a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1) is
-    q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
+    With a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1) is q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
     """
     epsilon = up(log1p(sampling_prob * xp.expm1(guarantee.epsilon)), _ULPS)
     log_delta = log_up(guarantee.log_delta + log_up(xp.log(sampling_prob), 4.0), 2.0)

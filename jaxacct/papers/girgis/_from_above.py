@@ -21,7 +21,6 @@ from jaxacct.bounds.theorems import (
     fail_closed,
     is_usable,
     mean_copies,
-    mixture_lane_bytes,
     mixture_layout,
     mixture_of,
     mixture_rdp,
@@ -50,11 +49,7 @@ _NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; 
 
 
 def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Renyi divergences [A, L], rounded up: Corollary 1, equation (7), log(1 + C(a,2) 4 (E-1)^2/n)/(a-1).
-
-    Upper bound where a^4 E^5 < n/9, integer orders >= 2; inf elsewhere. Its proof fails for small eps, where Theorem 1
-    exceeds it; wherever it was checked the statement holds, `mixture_rdp` being a quarter of it to leading order.
-    """
+    """`corollary1_rdp` [A, L], rounded up; `mixture_rdp` is a quarter of it to leading order."""
     a = xp.asarray(orders, xp.float64)[:, None]
     growth = xp.expm1(local_epsilon)
     moment = up(2.0 * a * (a - 1.0) * growth * growth / num_reports, _ULPS)  # two expm1, and four roundings
@@ -116,20 +111,10 @@ def sampled_mixture_rdp(
     nodes: int,
     num_bits: int | None,
 ) -> jax.Array:
-    """Renyi divergences [A, L], rounded up, if each of n clients reports with probability s, independently.
+    """`sampled_rdp` [A, L], rounded up; `nodes` and `num_bits` are static, from `sampled_mixture_statics`.
 
-    Upper bound, integer orders, replace-one adjacency (n is public; who took part is not, how many may be). To stay
-    silent is one more message of a randomizer that is still eps-LDP: Girgis et al. 2021, Theorem 4, holds for it, and
-    in its special pairs xi is 0 with probability 1 - s, else as before. To leading order s a (E-1)^2/(2n).
-
-    The same for any randomizer whose special pairs are such: shuffled k-ary randomized response is at most this at
-    s = (E + 1)/(E + k - 1), each report sent.
-
-    Args:
-      num_reports, local_epsilon: float64 [L].
-      sampling_prob: s in (0, 1], float64 [L].
-      orders: static.
-      nodes, num_bits: static, from `sampled_mixture_statics`.
+    How many took part may be public. Theorem 4 holds for a randomizer that may stay silent, in whose special pairs xi
+    is 0 with probability 1 - s, else as before.
     """
     usable = (sampling_prob > 0) & (sampling_prob <= 1)
     prob = xp.where(usable, sampling_prob, 1.0)
@@ -165,7 +150,7 @@ _theorem2 = Kernel(
 _earlier = Kernel(_earlier_lanes, on_host=True)
 _corollary1 = Kernel(simple_rdp, on_host=True)
 _best_split = Kernel(best_split_rdp_lanes, lane_bytes=2**20, on_host=True)
-_exact = Kernel(mixture_rdp, lane_bytes=mixture_lane_bytes, on_host=True)
+_exact = Kernel(mixture_rdp, lane_bytes=lambda *, orders, nodes, window: 64 * nodes * window, on_host=True)
 _moments = Kernel(moment_mixture_rdp, lane_bytes=2**20, on_host=True)
 _sampled = Kernel(sampled_mixture_rdp, lane_bytes=2**22, on_host=True)
 

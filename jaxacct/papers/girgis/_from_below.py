@@ -1,7 +1,8 @@
 """BOUND, from below, on Renyi divergences of the worst shuffle of n eps-LDP reports: of named mechanisms on named data.
 
-Girgis et al. 2021, Theorem 3 and Corollary 2, and two sharper ones of ours. Replace-one adjacency. A lower bound on a
-Renyi curve, converted to (epsilon, delta), bounds nothing in either direction. E = e^local_epsilon.
+Girgis et al. 2021, Theorem 3 and Corollary 2, two sharper ones of ours, and every histogram of a finite randomizer on
+known data, built one report after another on the host, for few values and reports. Replace-one adjacency. A lower bound
+on a Renyi curve, converted to (epsilon, delta), bounds nothing in either direction. E = e^local_epsilon.
 """
 
 from __future__ import annotations
@@ -25,17 +26,10 @@ from jaxacct.special import ULP, down, log1p, sinh, softplus, up, xp
 def response_renyi(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
 ) -> Ends[jax.Array]:
-    """Lower and upper ends [A, L], nats, of Renyi divergences of shuffled binary randomized response, real orders > 1.
+    """`response_rdp` [A, L]; (0, inf) outside num_reports >= 1, 0 <= local_epsilon <= 300.
 
-    Girgis et al. 2021, Theorem 3. D_a(1 || 0), in its notation, or with `reverse`
-    D_a(0 || 1): never the smaller (GI-X4). Lower ends are 0, upper ends inf, outside num_reports >= 1,
-    0 <= local_epsilon <= 300.
-
-    Args:
-      num_reports, local_epsilon: float64 [L].
-      orders: static, each > 1.
-      window: static, from `response_window`, of the largest order a, or of 1 - a with `reverse`.
-      reverse: static, which direction.
+    D_a(1 || 0), in the notation of `response_log_excess`, or with `reverse` D_a(0 || 1). `window` is from
+    `response_window`, of the largest order a, or of 1 - a with `reverse`.
     """
     powers = tuple(1.0 - a if reverse else float(a) for a in orders)
     logs = response_log_excess(num_reports, local_epsilon, powers=powers, window=window)
@@ -47,20 +41,15 @@ def response_renyi(
 def response_lower_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
 ) -> jax.Array:
-    """Renyi divergences [A, L], rounded down, of shuffled binary randomized response: equation (11).
+    """The lower ends of `response_renyi`. The paper believes the first direction tight (Remark 7):
 
-    Theorem 3 at real orders > 1; with `reverse` the other direction (GI-X4). The paper believes the former tight
-    (Remark 7): the latter is above it for n >= 2, up to 18 times.
+    the other is above it for n >= 2, up to 18 times.
     """
     return response_renyi(num_reports, local_epsilon, orders=orders, window=window, reverse=reverse).lower
 
 
 def simple_lower_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
-    """Renyi divergences [A, L], rounded down: Corollary 2, equation (12), log(1 + C(a,2) (E-1)^2/(n E))/(a-1).
-
-    Lower bound, integer orders a >= 2: the first term of Theorem 3's sum of non-negative ones, and all of it at order
-    2.
-    """
+    """`corollary2_rdp` [A, L], rounded down."""
     a = xp.asarray(orders, xp.float64)[:, None]
     usable = (num_reports >= 1) & (local_epsilon > 0) & (local_epsilon <= LARGEST)
     half = sinh(0.5 * xp.where(usable, local_epsilon, 1.0))

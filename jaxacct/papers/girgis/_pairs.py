@@ -1,7 +1,8 @@
 """BOUND, from above, on special pairs, in which all other clients hold one value (Girgis et al. 2021, section 7).
 
 m clients with one value against m - 1 of them and one with another. The likelihood ratio of the two histograms is
-1 + X/m, X a sum of m independent terms of mean 0. E = e^local_epsilon.
+1 + X/m, X a sum of m independent terms of mean 0 (`moment_bound_log_excess`): bounds on its moments, and the worst ones
+by a power series. E = e^local_epsilon.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""BOUND, from above: moments of likelihood ratios on a finite set, on the host, for Theorem 4.8 (RA-S12)."""
+"""BOUND, from above: allocation of any randomizer with few outputs, from moments of its likelihood ratio (RA-S12).
+
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.8. Add/remove adjacency.
+"""
 
 from __future__ import annotations
 

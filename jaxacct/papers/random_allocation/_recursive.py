@@ -1,8 +1,8 @@
-"""BOUND, from above, on how often the posterior rate of random allocation exceeds a cap, from its own add profile.
+"""BOUND, from above, on random allocation, from how often its posterior rate exceeds a cap, by its own add profile.
 
-Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8); for `truncated_delta` and
-`truncated_epsilon`. The rate of 1-out-of-n exceeds eta where the loss of the outputs so far is above log(n eta), and
-Markov's inequality bounds that by the profile at a smaller loss.
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8). The rate of 1-out-of-n
+exceeds eta where the loss of the outputs so far is above log(n eta), and Markov's inequality bounds that by the profile
+at a smaller loss.
 """
 
 import math
