@@ -240,7 +240,10 @@ def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
         new = np.setdiff1d(new, at)
         at, kept = np.concatenate([at, new]), np.concatenate([kept, 1.0 - _deltas(mechanism, new)])
         new = np.zeros(0) if look is None else look(at, kept, level)
-    return _below(np.maximum(*_heights(at, kept, level)).max(axis=0)).reshape(error.shape)
+    found = np.maximum(*_heights(at, kept, level)).max(axis=0)
+    if not level.all():  # without false alarms, delta at the largest epsilon is all that is caught
+        found = np.where(level > 0.0, found, np.maximum(found, 1.0 - _about(mechanism, Query.DELTA, _LAST_LINE)))
+    return _below(found).reshape(error.shape)
 
 
 def _promising(epsilons: NDArray[Any], kept: NDArray[Any], level: NDArray[Any]) -> NDArray[Any]:
