@@ -66,7 +66,6 @@ FFT = "tests/curves/test_distributions.py -k fft"
 CURVES = "tests/bounds/test_allocation_bounds.py -k distribution"
 MORE = "tests/bounds/test_allocation_more.py"
 EXACT = "tests/divergence/test_exact.py"
-LANES = "tests/bounds/test_epoch_on_lanes.py"
 FEW = "tests/bounds/test_few_outputs.py"
 OVERLAPS = "tests/papers/test_overlaps_rounded.py"
 OUTPUTS = "tests/papers/test_discrete_moments.py"
@@ -702,12 +701,6 @@ _GAUSSIAN = (
         ONE_SAMPLED,
     ),
     Mutant("bounds/poisson/_one_gaussian_step.py", "== 1, found, xp.inf", ">= 1, found, xp.inf", ONE_SAMPLED),
-    Mutant(
-        "bounds/_inversion.py",
-        "is_one = step.num_steps * count == 1",
-        "is_one = step.num_steps * count >= 1",
-        ONE_SAMPLED,
-    ),
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
     Mutant("divergence/law/_law.py", "jnp.where(at == 0, _BELOW, 0.0) + ", "", APART),
     Mutant("divergence/law/_law.py", "(1.0 + 2.0**-45 + ULP", "(1.0 - 2.0**-45 - ULP", APART),
@@ -929,17 +922,6 @@ _ALLOCATION = (
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "* (1.0 + 2.0 * error + size)", "* (1.0 - 2.0 * error - size)", BOUNDS),
     Mutant("divergence/allocation/_profile.py", "found.above + moved, found.below + moved", "moved, moved", EXACT),
-    Mutant("divergence/allocation/_epoch_lanes.py", "jnp.maximum(value - error - found.excess, 0.0)", "value", LANES),
-    Mutant(
-        "divergence/allocation/_epoch_lanes.py", "turning * of.size_z) + beyond", "turning * of.size_z) - beyond", LANES
-    ),
-    Mutant(
-        "divergence/allocation/_epoch_lanes.py",
-        "0.5 * square[:, None] * z * z",
-        "-0.5 * square[:, None] * z * z",
-        LANES,
-    ),
-    Mutant("divergence/allocation/_lane_rule.py", "+ of.strip[:, None] * crude + window", "", LANES),
     Mutant("divergence/allocation/_lines.py", "error + np.exp(centre * x + self.log_tail)", "error", EXACT),
     Mutant("divergence/allocation/_lines.py", "error + self.copies(x, centre, self.period)", "error", EXACT),
     Mutant("divergence/allocation/_grid.py", "rest + linear_error - square_error", "rest", f"{EXACT} -k ratios"),

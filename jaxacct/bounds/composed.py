@@ -30,7 +30,6 @@ from jaxacct._method import (
 )
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
-from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds import (
     above_threshold,
     adjacent,
@@ -54,7 +53,7 @@ from jaxacct.bounds import (
 from jaxacct.bounds._adjacent_on_lanes import Asking
 from jaxacct.bounds._by_laws import laws, laws_of_reports
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
-from jaxacct.bounds._host_line import LAPLACE
+from jaxacct.bounds._host_line import LAPLACE, exact, is_of_gaussians
 from jaxacct.bounds._known_laws import Known, known
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
@@ -373,7 +372,7 @@ def _of_reports_on_lanes(mechanism: Composed) -> bool:
 
 def _is_sampled(mechanism: Composed) -> bool:
     """Whether it is of Gaussian and Poisson-sampled rounds, some of them sampled."""
-    return inversion.inverts(mechanism) and not gaussian.is_gaussian(mechanism)
+    return is_of_gaussians(mechanism) and not gaussian.is_gaussian(mechanism)
 
 
 def _is_known(mechanism: Mechanism) -> bool:
@@ -394,7 +393,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         gaussian.BOTH_ENDS,
         *(_renyi(d, gaussian.is_gaussian, helps=never, is_listed=False) for d in BOTH),
         discrete.EXACT,
-        dataclasses.replace(inversion.EXACT, applies=_is_sampled),
+        exact(_is_sampled),
         LAPLACE,
         *(_renyi(d, _of_reports_on_lanes) for d in BOTH),
         adjacent.TOGETHER,

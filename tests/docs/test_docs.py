@@ -45,7 +45,7 @@ _LAYERS = (
     ("bounds._known_laws",),
     ("bounds._releases",),
     ("bounds._host_line", "bounds._many_lines", "bounds._one_line", "bounds._renyi_of_outputs"),
-    ("bounds._by_laws", "bounds._inversion", "bounds._moments"),
+    ("bounds._by_laws", "bounds._moments"),
     ("bounds._one_release",),
     ("bounds._stand_in", "bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace"),
     ("bounds.blanket",),
