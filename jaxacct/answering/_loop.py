@@ -21,7 +21,6 @@ from jaxacct._method import (
     Query,
     RenyiMethod,
     TwoEndedMethod,
-    one_sided,
 )
 from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -30,7 +29,7 @@ from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._inverted import invert
 from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_points
 from jaxacct.answering._loose import warn_of_looseness
-from jaxacct.answering._plan import Step, brackets_many, brackets_together, plan
+from jaxacct.answering._plan import Step, brackets_together, plan
 from jaxacct.answering._question import Question, directions_of
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
@@ -43,7 +42,7 @@ def answer(question: Question) -> Found:
     found, sharpens = Found.nothing(question), False
     for _, group in itertools.groupby(every, key=_kind_and_directions):
         steps = list(group)
-        if one_sided(steps[0].method):
+        if isinstance(steps[0].method, LaneMethod):
             _ask_one_sided(steps, found)
         else:
             for step in steps:
@@ -64,7 +63,7 @@ def answer(question: Question) -> Found:
 
 
 def _kind_and_directions(step: Step) -> tuple[bool, tuple[Direction, ...]]:
-    return one_sided(step.method), step.directions
+    return isinstance(step.method, LaneMethod), step.directions
 
 
 # Methods on lanes
@@ -233,7 +232,7 @@ def _ask_host(
         if method.ends != {Bound.LOWER}:
             found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
     found.start.update({d: (found.analysis[d], found.upper[d]) for d in directions})
-    is_left = asked and not are_together and brackets_many(method, question)
+    is_left = asked and not are_together and brackets_together(method, question)
     if is_left and np.any(todo := todo & _is_wide(found, directions)):
         _take_in(method, bracket_points(method, todo, question, directions), directions, found)
 

@@ -6,16 +6,17 @@ and `jaxacct.accounting.plan` prints it.
 """
 
 import itertools
+import operator
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod, one_sided
+from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod
 from jaxacct._precision import Way, platform, way_of
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
 
-_SEVERAL = 4  # points bracketed together
+SEVERAL = 4  # points bracketed together
 _NUMPY = "the CPU, by NumPy"
 _ONE = "one point"
 
@@ -122,7 +123,7 @@ def plan(question: Question) -> tuple[Step, ...]:
         if question.is_traced:
             methods = _unspared(methods)
         methods = _up_to_exact(methods, question)
-        methods.sort(key=is_last_resort)
+        methods.sort(key=operator.attrgetter("is_last_resort"))
     steps = tuple(_steps(methods, question.directions))
     if choice is not None:
         _check_directions(question, choice.bound, {d for step in steps for d in step.directions})
@@ -141,7 +142,9 @@ def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
     """Those that cover some point of a batch; all of them where there is no batch, which they were chosen for."""
     if not question.is_batch or 0 in question.shape:
         return list(methods)
-    return [m for m in methods if one_sided(m) or any(m.applies(x.mechanism) for _, x in question.points())]
+    return [
+        m for m in methods if isinstance(m, LaneMethod) or any(m.applies(x.mechanism) for _, x in question.points())
+    ]
 
 
 def _is_wanted(method: Method, question: Question) -> bool:
@@ -149,15 +152,15 @@ def _is_wanted(method: Method, question: Question) -> bool:
         return False
     if Bound.UPPER not in method.ends and not question.wants_lower:
         return False
-    if one_sided(method):
-        if isinstance(method, LaneMethod) and not question.is_traced and method.only_traced(question.mechanism):
+    if isinstance(method, LaneMethod):
+        if not question.is_traced and method.only_traced(question.mechanism):
             return False
         return Bound.UPPER not in method.ends or method.helps(question.mechanism)
     if question.is_traced:
         return False
     if not method.helps(question.mechanism):
         return False
-    if not question.is_quick or is_last_resort(method) or is_quick_bracket(method):
+    if not question.is_quick or method.is_last_resort or method.is_quick:
         return True
     return question.wants_lower and Bound.UPPER not in method.ends
 
@@ -168,16 +171,6 @@ def _unspared(methods: list[Method]) -> list[Method]:
     return [m for m in methods if m.name not in spared]
 
 
-def is_quick_bracket(method: Method) -> bool:
-    """Whether quick questions ask for its bracket."""
-    return isinstance(method, BracketMethod) and method.is_quick
-
-
-def is_last_resort(method: Method) -> bool:
-    """Whether it is asked only where no other method has found a finite bound."""
-    return isinstance(method, BracketMethod) and method.is_last_resort
-
-
 def _up_to_exact(methods: list[Method], question: Question) -> list[Method]:
     """Without upper bounds after an exact one, which they cannot improve."""
     exact = next((i for i, m in enumerate(methods) if m.is_exact), len(methods))
@@ -185,9 +178,9 @@ def _up_to_exact(methods: list[Method], question: Question) -> list[Method]:
 
 
 def _steps(methods: Iterable[Method], directions: tuple[Direction, ...]) -> Iterable[Step]:
-    for is_one_sided, run in itertools.groupby(methods, one_sided):
+    for is_on_lanes, run in itertools.groupby(methods, lambda m: isinstance(m, LaneMethod)):
         group = list(run)
-        if is_one_sided:
+        if is_on_lanes:
             yield from (Step(m, (d,)) for d in directions for m in group if d in m.directions)
         else:
             yield from (Step(m, found) for m in group if (found := tuple(d for d in directions if d in m.directions)))
@@ -281,14 +274,13 @@ def _on_host(method: Method, question: Question, num_points: int) -> tuple[str, 
     return _NUMPY, "one by one", "each point's work is driven step by step"
 
 
-def brackets_together(method: Method, question: Question, num_open: int) -> bool:
-    """Whether a bracket takes so many open points together first, those that stay wide one by one after that."""
-    return brackets_many(method, question) and num_open >= _SEVERAL
+def brackets_together(method: Method, question: Question, num_open: int = SEVERAL) -> bool:
+    """Whether a bracket takes so many open points together first, those that stay wide one by one after that.
 
-
-def brackets_many(method: Method, question: Question) -> bool:
-    """Whether a bracket can take several points together, which it does where nobody asks for it by name."""
-    return isinstance(method, BracketMethod) and method.many is not None and question.method is None
+    It does where nobody asks for it by name.
+    """
+    is_able = isinstance(method, BracketMethod) and method.many is not None and question.method is None
+    return is_able and num_open >= SEVERAL
 
 
 def _chunks(way: Way, num_points: int) -> str:
@@ -306,7 +298,7 @@ def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
     method = step.method
     if question.method is not None:
         return "asked by name"
-    if is_last_resort(method):
+    if method.is_last_resort:
         return "asked where no other method has found a finite bound"
     if method.is_exact:
         return "exact, so that no upper bound comes after it"
