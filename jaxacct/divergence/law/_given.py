@@ -21,6 +21,7 @@ _SHARE = 2.0**-48  # by which a share errs at most, absolutely: a quotient of tw
 _NUM_TILTS = 12  # orders at which each part of the losses may decide
 _LEAST_TILT, _LARGEST_TILT = 1.0, 24.0  # the first order at most, and the last one times the deviation of the loss
 _EVEN = 0.1  # share of the points that are spread evenly
+_MOST_ROUNDS = 100  # in which places that take a whole point are found
 
 
 def given_law(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float, num: int, *, is_add: bool) -> Law:
@@ -74,8 +75,13 @@ def _chosen(place: NDArray[Any], mass: NDArray[Any], num: int) -> NDArray[Any]:
     wanted = np.cbrt(np.exp(logs - logs.max(axis=1, keepdims=True)) * gap**2)
     wanted = np.mean(wanted / wanted.sum(axis=1, keepdims=True), axis=0) + _EVEN * gap / gap.sum()
     # a place whose share is that of several points takes one of them, and the others share what is left
-    for _ in range(4):
-        wanted = np.minimum(wanted / wanted.sum(), 1.0 / num)
+    is_full = np.zeros(place.shape[0], bool)
+    for _ in range(_MOST_ROUNDS):
+        left = 1.0 - np.count_nonzero(is_full) / num
+        wanted = np.where(is_full, 1.0 / num, wanted * left / wanted[~is_full].sum())
+        if not np.any(over := ~is_full & (wanted > 1.0 / num)):
+            break
+        is_full |= over
     sums = np.cumsum(wanted)
     at = np.searchsorted(sums, sums[-1] * (np.arange(num) + 0.5) / num)
     at[0], at[-1] = 0, place.shape[0] - 1
