@@ -41,8 +41,8 @@ def _of_pure(epsilon: float) -> float:
 
     That is where both errors are 1 / (1 + e^eps), so that mu = 2 Phi^-1(1 - 1 / (1 + e^eps)).
     """
-    log_error = -(epsilon + math.log1p(math.exp(-epsilon)))
-    quantile, off = normal_upper_quantile(np.float64(log_error), 8.0 * ULP * (1.0 + epsilon))
+    log_error: Any = np.float64(-(epsilon + math.log1p(math.exp(-epsilon))))
+    quantile, off = normal_upper_quantile(log_error, 8.0 * ULP * (1.0 + epsilon))
     return up(2.0 * (float(quantile) + float(off)), 4)
 
 
