@@ -41,23 +41,39 @@ def named(question: Question) -> Named:
     Raises:
       ValueError: if there is no such method.
     """
-    every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
-    bounds = (Bound.UPPER, Bound.ESTIMATE, *((Bound.LOWER,) if question.wants_lower else ()))
-    found = {m.name_of(b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
-    if isinstance(question.method, str) and question.method in found:
-        return found[question.method]
-    renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
-    if renyi:
-        found.setdefault(_RENYI, Named(renyi, Bound.UPPER))
-    by_plain_name = {_plain(name): name for name in reversed(found)}
-    wanted = _plain(question.method)
-    name = by_plain_name.get(wanted, by_plain_name.get(_ALIASES.get(wanted, "")))
+    found, every = _choices(question)
+    name = _meant(question.method, found)
     if name is None:
         below = {_plain(m.name_of(Bound.LOWER)) for m in every if Bound.LOWER in m.ends}
-        lower = "is a lower bound, listed by compare and sweep: it " if wanted in below else ""
+        lower = "is a lower bound, listed by compare and sweep: it " if _plain(question.method) in below else ""
         upper = {name for name, choice in found.items() if choice.bound is not Bound.LOWER}
         raise ValueError(f"method={question.method!r} {lower}must be one of {sorted(upper)}")
     return found[name]
+
+
+def is_covered(question: Question) -> bool:
+    """Whether the method that the question names, if any, covers its mechanism."""
+    return question.method is None or _meant(question.method, _choices(question)[0]) is not None
+
+
+def _choices(question: Question) -> tuple[dict[str, Named], list[Method]]:
+    """What can be named, and the methods behind it."""
+    every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
+    bounds = (Bound.UPPER, Bound.ESTIMATE, *((Bound.LOWER,) if question.wants_lower else ()))
+    found = {m.name_of(b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
+    renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
+    if renyi:
+        found.setdefault(_RENYI, Named(renyi, Bound.UPPER))
+    return found, every
+
+
+def _meant(method: str | None, found: dict[str, Named]) -> str | None:
+    """The name among those of `found` that somebody means who types `method`; None for none of them."""
+    if method in found:
+        return method
+    by_plain_name = {_plain(name): name for name in reversed(found)}
+    wanted = _plain(method)
+    return by_plain_name.get(wanted, by_plain_name.get(_ALIASES.get(wanted, "")))
 
 
 def is_dear(question: Question) -> bool:

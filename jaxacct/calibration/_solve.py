@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from jaxacct._method import Cost, LaneMethod, Method, Query, one_sided
 from jaxacct._types import Bound, Direction, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.answering import Question, plan, question_of
-from jaxacct.answering._plan import is_quick_bracket
+from jaxacct.answering._plan import is_covered, is_quick_bracket
 from jaxacct.calibration._batch import Batch, flattened, range_of
 from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route, measure_route
@@ -46,10 +46,12 @@ class Solve:
         """The value in each lane of a batch."""
         where, start = range_of(batch, self.keys)
         target = batch.target_epsilon * (1.0 - _MARGIN)
-        asked = [self._question(batch, x) for x in (start, where.worst, where.best)]
+        every = [self._question(batch, x) for x in (start, where.worst, where.best)]
+        # a method that is named may cover part of the range: elsewhere nothing is known, and nothing affordable
+        asked = [question for question in every if is_covered(question)] or every
         on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
         quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
-        methods = tuple(m for m in quick if isinstance(m, LaneMethod))
+        methods = tuple(m for m in quick if isinstance(m, LaneMethod) and len(asked) == len(every))
         has_bracket = any(is_quick_bracket(step.method) for question in asked for step in plan(question))
         if methods and (self.method is not None or on_lanes or (asked[0].is_quick and not has_bracket)):
             found = by_methods(batch, methods, self.directions, target, where, start, self.tolerance)
