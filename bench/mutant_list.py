@@ -649,19 +649,17 @@ _GAUSSIAN = (
         "return up(math.exp(log_delta + ",
         ONE_STEP,
     ),
-    Mutant(
-        "divergence/gaussian/_one_sampled.py", "(1.0 + 2.0**-51 if is_upper", "(1.0 - 2.0**-30 if is_upper", ONE_SAMPLED
-    ),
+    Mutant("divergence/gaussian/_one_sampled.py", "(1.0 + 2.0**-51) /", "(1.0 - 2.0**-30) /", ONE_SAMPLED),
     Mutant(
         "divergence/gaussian/_one_sampled.py",
-        "1.0 - _BLUR if is_upper else 1.0 + _BLUR",
-        "1.0 + 2.0**-30 if is_upper else 1.0 - 2.0**-30",
+        "y * (1.0 - _BLUR)",
+        "y * (1.0 + 2.0**-30)",
         ONE_SAMPLED,
     ),
     Mutant(
         "divergence/gaussian/_one_sampled.py",
-        "spent = down(spent, 16) if is_upper else up(spent, 16)",
-        "spent = up(spent, 2**24) if is_upper else down(spent, 2**24)",
+        "spent = down(spent, 16)",
+        "spent = up(spent, 2**24)",
         ONE_SAMPLED,
     ),
     Mutant(
