@@ -512,6 +512,8 @@ _GAUSSIAN = (
         SAMPLED,
     ),
     Mutant("divergence/gaussian/_sampled.py", "return found + stop", "return found - stop", SAMPLED),
+    Mutant("divergence/gaussian/_sampled.py", "(a - 1.0) * softplus(t)", "(a - 2.0) * softplus(t)", SAMPLED),
+    Mutant("divergence/gaussian/_sampled.py", "log_normal_tail(end - a * s)", "log_normal_tail(end)", SAMPLED),
     Mutant("divergence/gaussian/_sampled.py", "xp.abs(x) - other * decay", "xp.abs(x) + other * decay", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "(1.0 + b) * (2.0**-43", "-(1.0 + b) * (2.0**-43", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "_TAIL_SDS + _mode(", "_TAIL_SDS + 0.0 * _mode(", SAMPLED),

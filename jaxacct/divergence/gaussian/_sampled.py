@@ -219,12 +219,12 @@ def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
 
 def _log_right_tail(a: jax.Array, end: jax.Array, s: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
     """At least the logarithms of two numbers, [L], that add to E[(1-q+qY)^a; z > end] or more (`_real_log_moment`)."""
-    is_whole = q >= 1.0
-    log_q, log_rest = xp.log(q), log1p(-xp.where(is_whole, 0.5, q))
+    is_whole, is_none = q >= 1.0, q <= 0.0
+    log_q, log_rest = xp.log(xp.where(is_none, 0.5, q)), log1p(-xp.where(is_whole, 0.5, q))
     t = log_q + s * end - 0.5 * s * s - log_rest  # log of w / (1 - w)
     of_rest = a * log_rest + (a - 1.0) * softplus(t) + log_normal_tail(end)
     of_power = a * log_q + 0.5 * a * (a - 1.0) * s * s + log_normal_tail(end - a * s)
     of_power = of_power + xp.where(is_whole, 0.0, (a - 1.0) * softplus(-t))
     # each logarithm errs by a few ULP of its size, and the two weights add to 1 but for a few
     slack = 2.0**-47 * (a * (1.0 + xp.abs(log_q) + xp.abs(log_rest) + xp.abs(t) + a * s * s) + end * end)
-    return xp.where(is_whole, -xp.inf, of_rest + slack), of_power + slack
+    return xp.where(is_whole | is_none, -xp.inf, of_rest + slack), xp.where(is_none, -xp.inf, of_power + slack)
