@@ -25,13 +25,13 @@ from jaxacct.bounds._releases import (
     Releases,
     covered,
     harmless,
-    most,
     nothing_known,
     numbers_of,
     releases_of,
     room_of,
     statics,
 )
+from jaxacct.bounds._unamplified import unamplified_epsilon, unamplified_log_delta
 from jaxacct.divergence.law import (
     MOVED,
     Base,
@@ -144,7 +144,7 @@ def _worse(ways: tuple[bool, ...], answer: Callable[[Any], Any]) -> tuple[Any, A
     """The larger of the answers of the directions, the line that gave it, and whether that is the add direction."""
     if len(ways) == 1:
         return *answer(jnp.asarray(False)), jnp.asarray(False)
-    found = jax.lax.map(answer, jnp.asarray(ways))
+    found = jax.vmap(answer)(jnp.asarray(ways))
     is_add = found.value[1] > found.value[0]
     value, line = jax.tree.map(lambda x: jnp.where(is_add, x[1], x[0]), tuple(found))
     return value, line, is_add
@@ -268,7 +268,8 @@ def _epsilon(mechanism: Any, log_delta: Any, **static: Any) -> Any:
     """epsilon [L] at `log_delta` [L], the worse direction; inf where nothing is known."""
 
     def one(lane: _Lane, of: Releases, target: Any, leaves: Any) -> Any:
-        return jnp.minimum(jnp.where(covered(of), _lane_epsilon(lane, target, leaves), jnp.inf), most(of))
+        found = jnp.where(covered(of), _lane_epsilon(lane, target, leaves), jnp.inf)
+        return jnp.minimum(found, unamplified_epsilon(of, target))
 
     return _on_lanes(one, mechanism, log_delta, **static)
 
@@ -278,7 +279,7 @@ def _log_delta(mechanism: Any, epsilon: Any, **static: Any) -> Any:
 
     def one(lane: _Lane, of: Releases, at: Any, leaves: Any) -> Any:
         found = jnp.where(covered(of), _lane_log_delta(lane, at, leaves), 0.0)
-        return jnp.where(at >= most(of), -jnp.inf, found)
+        return jnp.minimum(found, unamplified_log_delta(of, at))
 
     return _on_lanes(one, mechanism, epsilon, **static)
 

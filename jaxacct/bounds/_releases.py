@@ -20,7 +20,7 @@ from jaxacct.bounds._known_laws import given as given_laws
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds._split import splits_unevenly
 from jaxacct.composition import allocation_groups
-from jaxacct.divergence.law import LEAST_NOISE, MOST_LOCAL, MOST_LOSS, MOST_PROB, covers_discrete_gaussian
+from jaxacct.divergence.law import LEAST_NOISE, MOST_LOCAL, MOST_LOSS, covers_discrete_gaussian
 from jaxacct.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -37,7 +37,6 @@ from jaxacct.mechanisms import (
     Shuffled,
 )
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import up
 
 WHOLE_POINTS = 1007  # whole numbers that the law of discrete noise looks at
 _MOST_STEPS = 2.0**40  # of an epoch
@@ -252,7 +251,7 @@ def covered(of: Releases) -> Any:
     found = [jnp.ones((), bool)]
     sampled: list[Any] = [*of.gaussian, *of.laplace, *of.given, *of.discrete_gaussian, *of.discrete_laplace]
     for step in sampled:
-        found.append((step.prob > 0.0) & ((step.prob <= MOST_PROB) | (step.prob == 1.0)))
+        found.append((step.prob > 0.0) & (step.prob <= 1.0))
     for step in (*of.gaussian, *of.laplace):
         found.append(step.noise >= LEAST_NOISE)
     for epoch in of.epochs:
@@ -271,21 +270,6 @@ def covered(of: Releases) -> Any:
         is_narrow = (noise.sensitivity >= 1.0) & (noise.sensitivity < WHOLE_POINTS)
         found.append(is_narrow & (noise.scale > 0.0) & (noise.scale * noise.sensitivity <= MOST_LOSS))
     return functools.reduce(jnp.logical_and, found)
-
-
-def most(of: Releases) -> Any:
-    """A number at least epsilon: the sum of the largest losses, of releases that have such; inf where some has none."""
-    if of.gaussian or of.epochs or of.given or of.discrete_gaussian or of.known:
-        return jnp.inf
-    losses = [(step.count, 1.0 / step.noise, step.noise > 0.0) for step in of.laplace]
-    losses += [(r.count, r.local, (r.local >= 0.0) & (r.reports >= 1.0)) for r in of.rounds]
-    losses += [(r.count, r.loss, (r.loss >= 0.0) & (r.categories >= 2.0)) for r in of.responses]
-    losses += [
-        (x.count, x.scale * x.sensitivity, (x.scale >= 0.0) & (x.sensitivity >= 0.0)) for x in of.discrete_laplace
-    ]
-    count, loss, is_usual = (jnp.stack([jnp.asarray(x) for x in column]) for column in zip(*losses, strict=True))
-    total = up(jnp.sum(jnp.where(count > 0.0, loss * count, 0.0)), len(losses) + 8)
-    return jnp.where(jnp.all(is_usual & (count >= 0.0)) & (total >= 0.0), total, jnp.inf)
 
 
 def harmless(of: Releases, is_covered: Any) -> Releases:

@@ -262,7 +262,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         LARGE_NOISE,
         moments(selects_several, single_step, many=many_brackets),
         _DISTRIBUTION,
-        laws(spares=("direct", "fractional orders", "real orders", "geometric mean")),
+        laws(spares=("direct", "fractional orders", "real orders", "geometric mean", "no amplification")),
         *_RENYI,
         *_PUBLISHED,
         *_WITHOUT_REDUCTION,

@@ -77,7 +77,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         MOMENTS,
         _DISTRIBUTION,
         *ONE_GAUSSIAN_STEP,
-        laws(spares=("rdp", "one step"), applies=_may_be_several),
+        laws(spares=("rdp", "one step", "no amplification"), applies=_may_be_several),
         _RENYI,
         unamplified(lambda mechanism: mechanism.num_steps),
         PARTICIPATION,

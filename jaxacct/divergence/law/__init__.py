@@ -19,7 +19,6 @@ from jaxacct.divergence.law._few import (
 from jaxacct.divergence.law._given import given_law
 from jaxacct.divergence.law._law import (
     LEAST_NOISE,
-    MOST_PROB,
     Base,
     Law,
     gaussian_base,
@@ -33,7 +32,6 @@ __all__ = [
     "LEAST_NOISE",
     "MOST_LOCAL",
     "MOST_LOSS",
-    "MOST_PROB",
     "MOVED",
     "Base",
     "Law",

@@ -30,7 +30,7 @@ _NODES = ROWS * COLUMNS
 _MOST = 690.0  # exponents of what is summed: beyond, nothing is known
 _LOST = 0.5  # relative error of a moment beyond which only its size is used
 # What follows steers tightness.
-_NUM_ORDERS = 56  # among which the line is chosen
+_NUM_ORDERS = 32  # among which the line is chosen
 _LOG_ALIAS, _LOG_TAIL = 10.0, 10.0  # copies, and what may lie beyond the last node, are e^-10 of delta
 _NEWTON = 12  # steps of Newton's method
 _SLACKS = (1.05, 1.5, 4.0, 30.0)  # distances from its root at which an end is tried, over what errors move it by
@@ -299,10 +299,12 @@ def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, A
 
 
 def _first_guess(survey: Any, log_delta: Any) -> Any:
-    """Below epsilon, from real moments: a line for too small an epsilon serves larger ones too."""
+    """About epsilon, from real moments: as of a normal loss, or Chernoff's bound where that is less."""
     x, logs = survey
-    bounds = (logs - log_delta - log1p(x)) / x + jnp.log(x) - log1p(x)
-    return jnp.maximum(0.35 * jnp.min(bounds), 0.0)
+    sizes = logs - log_delta
+    chernoff = x * (jnp.log(x) - log1p(x)) - log1p(x)
+    normal = -0.5 * jnp.log(4.0 * jnp.pi * jnp.maximum(logs, 1e-300) * x * (1.0 + x))
+    return jnp.maximum(jnp.min((sizes + jnp.minimum(chernoff, normal)) / x), 0.0)
 
 
 def _left(run: Run, add: Any, log_delta: Any) -> tuple[Any, Any]:

@@ -22,7 +22,7 @@ from jaxacct._jax import jnp
 from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail, sinh
 
 LEAST_NOISE = 0.1  # noise multiplier; below, cells are too wide for Gauss's rule
-MOST_PROB = 1.0 - 2.0**-20  # sampling probability: beyond, log(1 - q) is too far away
+MOST_PROB = 1.0 - 2.0**-20  # sampling probability: beyond, log(1 - q) is too far away, and all join
 _LOW = -8.5  # the window in z begins here
 _BELOW = 0.5 * math.erfc(-_LOW / math.sqrt(2.0)) * (1.0 + 2.0**-40)
 _NUM_GAUSS = 12  # nodes of Gauss's rule in a cell: what it errs by is derived for so many
@@ -160,9 +160,9 @@ def whole(of: Base) -> Law:
 def sampled(of: Base, sampling_prob: Any) -> Law:
     """`Law` of one point more than `of`, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
 
-    A probability of 1 is a release that all join; else it is at most `MOST_PROB`.
+    A probability above `MOST_PROB` is taken as 1: who joins more often reveals no less.
     """
-    is_whole = sampling_prob >= 1.0
+    is_whole = sampling_prob > MOST_PROB
     q = jnp.where(is_whole, 0.5, sampling_prob)
     # y - 1 = q (Y - 1), and log y without cancellation in either
     excess = q * expm1(of.exponent)
