@@ -80,7 +80,7 @@ def _choices(question: Question) -> tuple[dict[str, Named], list[Method]]:
 
 def _meant(method: str | None, found: dict[str, Named]) -> str | None:
     """The name among those of `found` that somebody means who types `method`; None for none of them."""
-    if method in found:
+    if isinstance(method, str) and method in found:
         return method
     by_plain_name = {_plain(name): name for name in reversed(found)}
     wanted = _plain(method)

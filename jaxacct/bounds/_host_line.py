@@ -110,7 +110,7 @@ def is_within_reach(mechanism: Mechanism) -> bool:
 
 def _has_reach(part: Any) -> bool:
     least, most = _KINDS[part.signature()].noise
-    return np.ndim(_noise(part)) == 0 and bool(least <= _noise(part) <= most)
+    return np.ndim(_noise(part)) == 0 and least <= float(_noise(part)) <= most
 
 
 def _has_laplace(mechanism: Mechanism) -> bool:
