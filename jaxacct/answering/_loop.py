@@ -20,6 +20,7 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    Role,
 )
 from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -46,7 +47,7 @@ def answer(question: Question) -> Found:
         else:
             for step in steps:
                 _ask_two_sided(step, found)
-                sharpens = sharpens or step.method.sharpens_reduction
+                sharpens = sharpens or step.method.role_for(question.mechanism) is Role.SHARPER
     if sharpens and not question.is_traced:
         _ask_what_decides(every, found)
     if not question.is_traced:
@@ -193,9 +194,10 @@ def _ask_host(
         directions = [d for d in directions if (method, d) not in found.skipped]
         if not directions:
             return
-    is_asked_anyway = is_asked_anyway or method.sharpens_reduction or question.method is not None
+    role = method.role_for(question.mechanism)
+    is_asked_anyway = is_asked_anyway or role is Role.SHARPER or question.method is not None
     todo = where & (np.ones(question.shape, bool) if is_asked_anyway else ~np.asarray(found.settled()))
-    if method.is_last_resort:
+    if role is Role.LAST:
         todo = where & (np.asarray(found.high) >= question.query.worst)
     are_together = brackets_together(method, question, int(np.count_nonzero(todo)))
     if are_together:
@@ -208,7 +210,7 @@ def _ask_host(
     for at, point in told(points, "points", int(np.count_nonzero(todo))):
         if not (todo[at] and method.applies(point.mechanism)):
             continue
-        if question.method is None and not method.helps(point.mechanism):
+        if question.method is None and method.role_for(point.mechanism) is Role.BY_NAME:
             continue
         asked = True
         of_reduction[at] = method.is_of_reduction(point.mechanism)

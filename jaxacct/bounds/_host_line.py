@@ -219,7 +219,7 @@ def beside_closed_form(applies: Callable[[Any], bool]) -> BracketMethod:
 
     One contour gives both ends. It is asked where the lower one is wanted: the closed form is planned to cost as much.
     """
-    return _moment_inversion("moment inversion", applies, cold=Cost.TENTHS, is_listed=False)
+    return _moment_inversion("moment inversion", applies, cold=Cost.TENTHS)
 
 
 EXACT = exact(is_of_gaussians)

@@ -23,8 +23,8 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    Role,
     itself,
-    never,
 )
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution
@@ -201,7 +201,7 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiM
         directions=BOTH,
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
-        helps=never,  # the closed form is exact
+        role=Role.BY_NAME,  # the closed form is exact
         rdp=with_limits(rdp, **limits),
         least_order=1.0,
         grids=MIXED,

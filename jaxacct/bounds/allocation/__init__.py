@@ -17,8 +17,9 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    Role,
     itself,
-    never,
+    only_where,
 )
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._by_laws import laws
@@ -156,23 +157,25 @@ _PUBLISHED = (
         f"{_FS}, Theorem 4.6, its rate optimised",
         decomposition_epsilon,
         decomposition_delta,
-        helps=never,
+        role=Role.BY_NAME,
     ),
     _published(
         "truncated Poisson",
         f"{_FS}, Lemma 4.3, the tail by Doob's inequality",
         functools.partial(truncated_epsilon, tail_bound=doob_tail),
         functools.partial(truncated_delta, tail_bound=doob_tail),
-        helps=never,
+        role=Role.BY_NAME,
     ),
     _published(
         "recursive",
         f"{_FS}, Theorem 4.2, its threshold untied",
         functools.partial(truncated_epsilon, tail_bound=untied_tail),
         functools.partial(truncated_delta, tail_bound=untied_tail),
-        helps=never,
+        role=Role.BY_NAME,
     ),
 )
+
+
 _WITHOUT_REDUCTION = (
     _published(
         "overlap",
@@ -180,8 +183,7 @@ _WITHOUT_REDUCTION = (
         overlap_epsilon,
         overlap_delta,
         directions=(Direction.REMOVE,),
-        helps=selects_several,
-        sharpens_reduction=True,
+        role=only_where(selects_several, Role.SHARPER),
         regime="Renyi orders 2 and up",
         cost=Cost.MILLISECONDS,
     ),
@@ -191,8 +193,7 @@ _WITHOUT_REDUCTION = (
         largest_output_epsilon,
         largest_output_delta,
         ends=Bound.LOWER,
-        helps=lambda mechanism: selects_several(mechanism) and not is_tried(mechanism),  # else below the test
-        sharpens_reduction=True,
+        role=only_where(lambda run: selects_several(run) and not is_tried(run), Role.SHARPER),  # else below the test
         regime="the test: was any output large?",
         cost=Cost.TENTHS,
     ),
@@ -263,7 +264,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         LARGE_NOISE,
         moments(single_step, many=many_brackets),
         _DISTRIBUTION,
-        laws(spares=("direct", "fractional orders", "real orders", "geometric mean")),
+        laws(),
         *_RENYI,
         *_PUBLISHED,
         *_WITHOUT_REDUCTION,

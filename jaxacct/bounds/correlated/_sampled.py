@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, Role
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.correlated._groups import likely
 from jaxacct.bounds.correlated._overlaps import MOST_COVARIANCES, covariances, is_known
@@ -102,9 +102,8 @@ SAMPLED = BracketMethod(
     cost=Cost.SECONDS,
     cold=Cost.SECONDS,
     applies=lambda run: is_known(run) and int(run.num_batches) <= MOST_COVARIANCES,
-    helps=never,
+    role=Role.BY_NAME,
     bracket=_bracket,
-    is_listed=False,
     failure=_FAILURE,
     regime=f"an estimate, asked by name; up to {MOST_COVARIANCES} bins",
 )

@@ -44,7 +44,7 @@ _RENYI = RenyiMethod(
     lanes=CLOSED_FORM,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
-_WITH_LAWS, _LAWS = (DiscreteGaussian, DiscreteLaplace, EpsilonDelta), laws(spares=())
+_WITH_LAWS, _LAWS = (DiscreteGaussian, DiscreteLaplace, EpsilonDelta), laws()
 
 
 def _may_be_several(mechanism: PoissonSampled) -> bool:
@@ -69,7 +69,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         ONE_STEP,
         LAPLACE,
         _DISTRIBUTION,
-        laws(spares=("rdp (remove)", "rdp (add)")),
+        laws(),
         *SAMPLED_LAPLACE,
     ),
     (PoissonSampled, Gaussian): (
@@ -77,7 +77,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         MOMENTS,
         _DISTRIBUTION,
         *ONE_GAUSSIAN_STEP,
-        laws(spares=("rdp", "one step"), applies=_may_be_several),
+        laws(applies=_may_be_several),
         _RENYI,
         unamplified(lambda mechanism: mechanism.num_steps),
         PARTICIPATION,
