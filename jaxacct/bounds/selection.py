@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jaxacct import _trees
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Lanes, Method, Query, RenyiMethod, always
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Lanes, Method, Query, RenyiMethod
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._orders import MIXED
@@ -168,7 +168,6 @@ def tables(
         cold=Cost.MICROSECONDS,
         applies=is_pure,
         bracket=bracket,
-        reduction=always,
         regime="runs that are purely differentially private",
     )
     renyi = RenyiMethod(
