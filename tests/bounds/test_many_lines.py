@@ -172,7 +172,7 @@ def test_what_is_out_of_range_says_nothing():
 
 def _log_moments(sigma, steps, most):
     """log E X^j, j = 0, 1, .. to `most`, by the recurrence for a power of a power series."""
-    with mp.workdps(40):
+    with mp.workdps(200):
         c = [mp.exp(i * (i - 1) / (2 * mp.mpf(sigma) ** 2)) / mp.factorial(i) for i in range(most + 1)]
         d = [mp.mpf(1)]
         for n in range(1, most + 1):
