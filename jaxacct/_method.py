@@ -20,6 +20,11 @@ from jaxacct._precision import FEW_LANES
 from jaxacct._types import Bound, Direction, Ends, Progress
 from jaxacct.mechanisms._base import Mechanism
 
+# the probability, over its samples, that one answer that is an ESTIMATE is less than the truth: over 1,000 of a search
+# it is 1e-9
+FAILURE = 1e-12
+# Renyi order: those above are whole wherever a method of fractional orders is tried
+FRACTIONAL_TOP = 16.0
 # the directions of a method that bounds add-or-remove adjacency as a whole
 BOTH = (Direction.REMOVE, Direction.ADD)
 
@@ -77,6 +82,37 @@ class Engine(enum.Enum):
     OTHERS = "the answers about a simpler scheme, or about parts"
 
 
+class Role(enum.Enum):
+    """When a method is asked of what it covers; one that gives a lower end alone, only where that is wanted.
+
+    Attributes:
+      QUICK: by every question, as long as the bracket is wide; so are all methods on lanes that say nothing else.
+      NARROW: by questions that want a narrow bracket, not by quick ones; so are brackets that say nothing else.
+      SHARPER: as NARROW, and where the bracket is narrow too: it may be sharper than the reduction that this is of.
+      EXACT: as QUICK; its upper end is the mechanism's own up to rounding, and no upper bound is asked after it.
+      LAST: by every question, where no other method has found a finite bound.
+      IN_PROGRAMS: inside traced code alone: of concrete numbers brackets know more, at no higher price.
+      BEST_IN_PROGRAMS: so too; those after it that take longer than microseconds, or to compile, are left out there.
+      BY_NAME: by its name only: another method is never worse.
+    """
+
+    QUICK = enum.auto()
+    NARROW = enum.auto()
+    SHARPER = enum.auto()
+    EXACT = enum.auto()
+    LAST = enum.auto()
+    IN_PROGRAMS = enum.auto()
+    BEST_IN_PROGRAMS = enum.auto()
+    BY_NAME = enum.auto()
+
+
+def only_where(
+    holds: Callable[[Any], bool], role: Role, *, otherwise: Role = Role.BY_NAME
+) -> Callable[[Mechanism], Role]:
+    """A role that depends on the mechanism, for the field of this name."""
+    return lambda mechanism: role if holds(mechanism) else otherwise
+
+
 def always(mechanism: Mechanism) -> bool:
     """Every mechanism of the signature."""
     del mechanism
@@ -87,6 +123,16 @@ def never(mechanism: Mechanism) -> bool:
     """No mechanism."""
     del mechanism
     return False
+
+
+def itself(mechanism: Mechanism) -> Mechanism:
+    """The mechanism: what is analysed is no other, or its own worst pair."""
+    return mechanism
+
+
+def only_analysed(mechanism: Mechanism) -> None:
+    """No mechanism: what is analysed may lose more, and nothing is known that loses no more."""
+    del mechanism
 
 
 def no_statics(mechanism: Mechanism) -> dict[str, Any]:
@@ -102,30 +148,12 @@ def orders_bytes(*, orders: Sequence[float] = (), **statics: Any) -> int:
     return max(2**18, 80 * len(orders))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Lanes:
-    """How a kernel is called on lanes.
-
-    Attributes:
-      statics: ``(mechanism) -> `` its static arguments, such as window sizes; hashable.
-      bytes: ``(**statics) -> `` working memory of one lane, in bytes; must know every static argument.
-      on_host: whether it takes NumPy arrays too, by which one concrete question is then answered, or that many points
-        of a batch together; or ``(**statics) -> `` that.
-      one_by_one: how many points of a batch NumPy answers one after another, sooner than a program could be compiled.
-    """
-
-    statics: Callable[[Any], dict[str, Any]] = no_statics
-    bytes: Callable[..., int] = orders_bytes
-    on_host: bool | int | Callable[..., bool] = True
-    one_by_one: float = FEW_LANES
-
-    def takes_numpy(self, statics: dict[str, Any]) -> bool:
-        """Whether it takes NumPy arrays, with these static arguments."""
-        return bool(self.on_host(**statics) if callable(self.on_host) else self.on_host)
+class Together(int):
+    """How many points NumPy answers together, in about the time of one."""
 
 
-CLOSED_FORM = Lanes(on_host=FEW_LANES)
-"""Of a formula that NumPy evaluates at some points together in about the time of one."""
+# of a kernel that needs JAX; of most; of one with better algorithms in NumPy than a program can have; of a formula
+NO_POINT, FEW_POINTS, ANY_NUMBER, FEW_TOGETHER = 0, FEW_LANES, math.inf, Together(FEW_LANES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,17 +169,13 @@ class Method:
       ends: UPPER, LOWER, or both; ESTIMATE of one that samples, which is asked by its name only.
       cost: of one point, once everything is compiled.
       cold: of one point in a fresh process, compilation included. Plans for concrete questions ask the cheap first.
+      below: ``(mechanism) -> `` whose lower ends bound the mechanism. `itself`: the method's own do. Elsewhere they are
+        those of a reduction, and another mechanism that reveals no more is asked; None where none is known
+        (`only_analysed`). Must be said where there is a lower end.
       applies: ``(mechanism) -> `` whether the theorem covers its fields; elsewhere the method does not exist.
-      helps: ``(mechanism) -> `` False where another method is never worse: listed by `compare`, not asked by `epsilon`.
-      is_exact: the upper end is the mechanism's own value up to rounding: nothing can be tighter.
-      sharpens_reduction: may be sharper than the reduction that the others analyse, so it is asked even where the
-        reduction's value is known closely.
+      role: when it is asked, or ``(mechanism) -> `` that.
       misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses so that its deltas may miss what its
         epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
-      is_listed: whether `compare` shows it.
-      is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
-      is_quick: of a bracket: quick questions ask it too, as it costs less than the methods on lanes that it spares.
-      failure: the probability, over its samples, that one answer of an ESTIMATE is less than the truth.
       engine: what does its work, as a plan says it.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
@@ -162,35 +186,44 @@ class Method:
     ends: frozenset[Bound] = frozenset({Bound.UPPER})
     cost: Cost
     cold: Cost
+    below: Callable[[Any], Any] | None = None
     applies: Callable[[Any], bool] = always
-    helps: Callable[[Any], bool] = always
-    is_exact: bool = False
-    sharpens_reduction: bool = False
+    role: Role | Callable[[Any], Role] = Role.NARROW
     misses_deltas: Callable[[Any], bool] = never
-    is_listed: bool = True
-    is_last_resort: bool = False
-    is_quick: bool = False
-    failure: float = 0.0
     engine: Engine = Engine.OTHERS
     regime: str = ""
+
+    def __post_init__(self) -> None:
+        if Bound.LOWER in self.ends and self.below is None:
+            raise TypeError(f"method {self.name!r} does not say what its lower end bounds")
+        if Bound.ESTIMATE in self.ends and self.role is not Role.BY_NAME:
+            raise TypeError(f"method {self.name!r} gives estimates: its role must be {Role.BY_NAME}")
 
     def source(self, mechanism: Mechanism) -> str:
         """The paper and theorem, for `mechanism`."""
         return self.theorem if isinstance(self.theorem, str) else self.theorem(mechanism)
 
-    def name_of(self, bound: Bound) -> str:
-        """Its name as the method of one end."""
-        del bound
-        return self.name
+    def role_for(self, mechanism: Mechanism) -> Role:
+        """When it is asked about `mechanism`; of a batch, about some of its points."""
+        return self.role if isinstance(self.role, Role) else self.role(mechanism)
 
-    def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
-        """The ends that it gives for the value of `mechanism` itself."""
-        del mechanism
-        return self.ends
+    @property
+    def is_listed(self) -> bool:
+        """Whether `compare` shows it: what certifies an end of the mechanism's value, of concrete numbers too."""
+        is_bound = Bound.ESTIMATE not in self.ends and (Bound.UPPER in self.ends or self.below is not only_analysed)
+        return is_bound and self.engine is not Engine.LAWS and self.role is not Role.LAST
+
+    def weaker(self, mechanism: Mechanism) -> Mechanism | None:
+        """Whose lower ends bound `mechanism` from below, be it that itself; None if no such is known."""
+        return None if self.below is None else self.below(mechanism)
 
     def is_of_reduction(self, mechanism: Mechanism) -> bool:
         """Whether a lower end speaks only of a mechanism or pair that dominates `mechanism`."""
-        raise TypeError(f"method {self.name!r} does not say what its lower end bounds")
+        return self.below is None or self.below(mechanism) is not mechanism
+
+    def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
+        """The ends that it gives for the value of `mechanism`: no lower one of a reduction that nothing stands for."""
+        return self.ends if self.weaker(mechanism) is not None else self.ends - {Bound.LOWER}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,18 +231,27 @@ class LaneMethod(Method):
     """A method that runs on lanes, and inside a user's traced program.
 
     Attributes:
-      only_traced: ``(mechanism) -> `` whether it is asked inside traced code and by name only: of concrete numbers
-        methods on the host know more, at no higher price.
-      spares: names of the methods that traced code leaves out where this one is asked: they would have to be compiled,
-        and are seldom sharper.
-      needs_known: it is made of numbers that are concrete while a program is traced, and does not apply to lanes, where
-        all are arrays.
+      statics: ``(mechanism) -> `` static arguments of its kernel, such as window sizes; hashable.
+      lane_bytes: ``(**statics) -> `` working memory of one lane, in bytes; must know every static argument.
+      numpy: how many concrete points NumPy answers, one after another or `Together`, sooner than a program could be
+        compiled for them; or ``(**statics) -> `` whether the kernel takes NumPy arrays, few then.
     """
 
-    lanes: Lanes = Lanes()
-    only_traced: Callable[[Any], bool] = never
-    spares: tuple[str, ...] = ()
-    needs_known: bool = False
+    role: Role | Callable[[Any], Role] = Role.QUICK
+    statics: Callable[[Any], dict[str, Any]] = no_statics
+    lane_bytes: Callable[..., int] = orders_bytes
+    numpy: float | Callable[..., bool] = FEW_POINTS
+
+    def takes_numpy(self, statics: dict[str, Any]) -> bool:
+        """Whether its kernel takes NumPy arrays, with these static arguments."""
+        return self.numpy(**statics) if callable(self.numpy) else self.numpy > NO_POINT
+
+    @property
+    def kernel_options(self) -> dict[str, Any]:
+        """The arguments of `jaxacct._precision.Kernel` of these names."""
+        if callable(self.numpy) or isinstance(self.numpy, Together):
+            return {"lane_bytes": self.lane_bytes, "on_host": self.numpy, "one_by_one": FEW_LANES}
+        return {"lane_bytes": self.lane_bytes, "on_host": self.numpy > NO_POINT, "one_by_one": self.numpy}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -217,25 +259,24 @@ class RenyiMethod(LaneMethod):
     """By Renyi divergences; upper bounds.
 
     Attributes:
-      rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``.
+      rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``, for orders from 1 to inf; or one for each direction,
+        where those of adding a record are smaller: then that of REMOVE answers for both.
       grids: grids of orders from small to large; the next is tried where the best order is the last.
-      up_to_order: asked only where the best order so far is at most this, or there is none.
-      add_rdp: of a method of both directions, where the add direction has smaller Renyi divergences: they answer where
-        that direction's curve is wanted; None for the same.
-      least_order: where order 1 is wanted, the order that is looked at in its place; 1.0 for a method that takes the
-        orders 1 and inf as well. Others say nothing of order inf.
     """
 
     engine: Engine = Engine.RENYI
-    rdp: Callable[..., jax.Array]
+    rdp: Callable[..., jax.Array] | Mapping[Direction, Callable[..., jax.Array]]
     grids: tuple[tuple[float, ...], ...]
-    up_to_order: float = math.inf
-    add_rdp: Callable[..., jax.Array] | None = None
-    least_order: float = 1.02
 
     def curve(self, direction: Direction) -> Callable[..., jax.Array]:
         """The function of one direction's Renyi divergences."""
-        return self.add_rdp if direction is Direction.ADD and self.add_rdp is not None else self.rdp
+        return self.rdp if callable(self.rdp) else self.rdp[direction]
+
+    @property
+    def up_to_order(self) -> float:
+        """The best order so far up to which it is asked: grids that end at a low order leave those above to others."""
+        top = self.grids[0][-1]
+        return math.ceil(top) if top < FRACTIONAL_TOP else math.inf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -246,17 +287,12 @@ class ProfileMethod(LaneMethod):
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], **statics) -> [L]``.
       floor: ``(mechanism, log delta) -> `` a cheap guess, meant to be from below, at the epsilon that it would give;
         where that is no gain the method is passed over, so a guess that is too large costs tightness only.
-      of_reduction: for a lower bound, whether it bounds only the pair that dominates the mechanism.
     """
 
     engine: Engine = Engine.FORMULA
     log_delta: Callable[..., jax.Array]
     epsilon: Callable[..., jax.Array]
     floor: Callable[[Any, NDArray[Any]], NDArray[Any]] | None = None
-    of_reduction: bool | None = None
-
-    def is_of_reduction(self, mechanism: Mechanism) -> bool:
-        return super().is_of_reduction(mechanism) if self.of_reduction is None else self.of_reduction
 
 
 class Ask(Protocol):
@@ -298,38 +334,7 @@ class Bracketing:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class TwoEndedMethod(Method):
-    """A method that brackets the value.
-
-    Attributes:
-      reduction: ``(mechanism) -> `` whether what is analysed dominates the mechanism without being equal to it: then
-        the lower end bounds the analysis only. Must be said.
-      weaker: ``(mechanism) -> `` a mechanism that reveals no more, whose lower ends bound this one; None for none.
-      named_width: relative width to reach where the method is asked by name; None: that of the question.
-      name_below: its name as a lower bound, where it differs.
-    """
-
-    reduction: Callable[[Any], bool]
-    weaker: Callable[[Any], Any] | None = None
-    named_width: float | None = None
-    name_below: str | None = None
-
-    def name_of(self, bound: Bound) -> str:
-        return self.name_below if bound is Bound.LOWER and self.name_below is not None else self.name
-
-    def is_of_reduction(self, mechanism: Mechanism) -> bool:
-        return self.reduction(mechanism)
-
-    def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
-        """Without the lower end of a reduction that nothing weaker stands for."""
-        if Bound.LOWER not in self.ends or not self.reduction(mechanism):
-            return self.ends
-        is_known = self.weaker is not None and self.weaker(mechanism) is not None
-        return self.ends if is_known else self.ends - {Bound.LOWER}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class BracketMethod(TwoEndedMethod):
+class BracketMethod(Method):
     """By a certified bracket of the value, one concrete point at a time, on the host.
 
     Attributes:

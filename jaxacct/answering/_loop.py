@@ -20,7 +20,7 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
-    TwoEndedMethod,
+    Role,
 )
 from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -40,14 +40,14 @@ def answer(question: Question) -> Found:
     """What the methods of the plan find, asked one after the other as long as something is open."""
     every = plan(question)
     found, sharpens = Found.nothing(question), False
-    for _, group in itertools.groupby(every, key=_kind_and_directions):
+    for _, group in itertools.groupby(every, lambda step: (isinstance(step.method, LaneMethod), step.directions)):
         steps = list(group)
         if isinstance(steps[0].method, LaneMethod):
             _ask_one_sided(steps, found)
         else:
             for step in steps:
                 _ask_two_sided(step, found)
-                sharpens = sharpens or step.method.sharpens_reduction
+                sharpens = sharpens or step.method.role_for(question.mechanism) is Role.SHARPER
     if sharpens and not question.is_traced:
         _ask_what_decides(every, found)
     if not question.is_traced:
@@ -60,10 +60,6 @@ def answer(question: Question) -> Found:
             invert(found, answer)
         _finish(found)
     return found
-
-
-def _kind_and_directions(step: Step) -> tuple[bool, tuple[Direction, ...]]:
-    return isinstance(step.method, LaneMethod), step.directions
 
 
 # Methods on lanes
@@ -194,9 +190,10 @@ def _ask_host(
         directions = [d for d in directions if (method, d) not in found.skipped]
         if not directions:
             return
-    is_asked_anyway = is_asked_anyway or method.sharpens_reduction or question.method is not None
+    role = method.role_for(question.mechanism)
+    is_asked_anyway = is_asked_anyway or role is Role.SHARPER or question.method is not None
     todo = where & (np.ones(question.shape, bool) if is_asked_anyway else ~np.asarray(found.settled()))
-    if method.is_last_resort:
+    if role is Role.LAST:
         todo = where & (np.asarray(found.high) >= question.query.worst)
     are_together = brackets_together(method, question, int(np.count_nonzero(todo)))
     if are_together:
@@ -209,10 +206,10 @@ def _ask_host(
     for at, point in told(points, "points", int(np.count_nonzero(todo))):
         if not (todo[at] and method.applies(point.mechanism)):
             continue
-        if question.method is None and not method.helps(point.mechanism):
+        if question.method is None and method.role_for(point.mechanism) is Role.BY_NAME:
             continue
         asked = True
-        of_reduction[at] = Bound.LOWER not in method.ends or method.is_of_reduction(point.mechanism)
+        of_reduction[at] = method.is_of_reduction(point.mechanism)
         known = {d: Ends(*(float(x[at]) for x in found.start[d])) for d in directions}
         if not of_reduction[at]:  # it may hand a known lower end on, as one of the mechanism itself
             known = {d: Ends(min(ends.lower, float(found.lower[d][at])), ends.upper) for d, ends in known.items()}
@@ -248,10 +245,7 @@ def bracket_on_host(
     method: BracketMethod, question: Question, known: dict[Direction, Ends[float]]
 ) -> dict[Direction, Ends[float]]:
     """The ends that a host's method gives for one point, in the directions of `known`."""
-    width = question.width
-    if question.method is not None and method.named_width is not None:
-        width = method.named_width
-    width = question.query.width if math.isinf(width) else width
+    width = question.query.width if math.isinf(question.width) else question.width
     inverts, share = question.inverts and not method.misses_deltas(question.mechanism), question.share
     ask = functools.partial(_ask_part, of_share=share, inverts=inverts)
     at = Bracketing(
@@ -317,15 +311,13 @@ def _ask_weaker(found: Found) -> None:
     question = found.question
     if np.all(found.low >= _CLOSE * found.high):
         return
-    brackets = [asked.method for asked in found.asked if isinstance(asked.method, TwoEndedMethod)]
-    for method in brackets:
-        if Bound.LOWER in method.ends and method.weaker is not None and method.is_of_reduction(question.mechanism):
-            weaker = method.weaker(question.mechanism)
-            if weaker is not None:
-                width = question.width if question.method is None else question.query.width
-                of = question.at(weaker, question.target)
-                own = dataclasses.replace(of, width=width, method=None, wants_lower=True, warns=False, inverts=False)
-                less = answer(own)
-                for d in question.directions:
-                    found.lower[d] = np.maximum(found.lower[d], less.lower[d])
+    for asked in found.asked:
+        weaker = asked.method.weaker(question.mechanism)
+        if weaker is not None and weaker is not question.mechanism:
+            width = question.width if question.method is None else question.query.width
+            of = question.at(weaker, question.target)
+            own = dataclasses.replace(of, width=width, method=None, wants_lower=True, warns=False, inverts=False)
+            less = answer(own)
+            for d in question.directions:
+                found.lower[d] = np.maximum(found.lower[d], less.lower[d])
             return

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, never
 from jaxacct._patience import say_long
 from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -65,8 +65,7 @@ class Distribution:
       scale: ``(mechanism) -> `` (sum of count times squared scale of the loss, sum of counts) over the parts: what a
         step is measured against.
       largest_loss: ``(mechanism) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf if none is known.
-      reduction: ``(mechanism) -> `` whether the distributions dominate the mechanism without being its own.
-      weaker: ``(mechanism) -> `` a mechanism that reveals no more, whose answers bound this one from below.
+      below: as for `Method`: the mechanism itself, unless the distributions dominate it without being its own.
       width_constant: ``(mechanism) -> `` c^2 times the relative width of epsilon at c points for one standard
         deviation, measured.
       gap: ``(mechanism) -> `` the distance of two losses that have mass by themselves and should be on the grid, or 0.
@@ -83,9 +82,8 @@ class Distribution:
     parts: Callable[[Any, float, Bound, float], Parts]
     scale: Callable[[Any], tuple[float, int]]
     largest_loss: Callable[[Any], float]
-    reduction: Callable[[Any], bool]
+    below: Callable[[Any], Any]
     width_constant: Callable[[Any], float]
-    weaker: Callable[[Any], Any] | None = None
     gap: Callable[[Any], float] = no_gap
     is_light: Callable[[Any], bool] = never
     is_from_above: Callable[[Any], bool]
@@ -172,13 +170,12 @@ def reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[f
     return lambda loss: loss.delta(target), (1.0, *ALL_DELTAS)
 
 
-def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] | None = None) -> BracketMethod:
+def loss_distribution(distribution: Distribution, role: Role | Callable[[Any], Role] = Role.NARROW) -> BracketMethod:
     """The method "loss distribution" of a scheme (class `DistributionMethod`), from the scheme's declaration.
 
     Args:
-      helps: as for `Method`; None where it always helps.
+      role: as for `Method`.
     """
-    options: dict[str, Any] = {} if helps is None else {"helps": helps}
     return DistributionMethod(
         name="loss distribution",
         theorem=distribution.theorem,
@@ -188,10 +185,9 @@ def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] |
         cold=Cost.SECONDS,
         applies=distribution.exists,
         bracket=functools.partial(_refined, distribution),
-        reduction=distribution.reduction,
-        weaker=distribution.weaker,
+        below=distribution.below,
         distribution=distribution,
-        **options,
+        role=role,
     )
 
 

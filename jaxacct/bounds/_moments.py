@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, itself
 from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._line_parts import Round, Sampled
@@ -331,16 +331,12 @@ def _least_added(rounds: Sequence[Round], query: Query, target: float, enough: f
         return float(added_upper(*at)[0])
 
 
-def moments(
-    reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | None, *, is_quick: bool = True, many: Any = None
-) -> BracketMethod:
+def moments(below: Callable[[Any], Any], *, role: Role = Role.QUICK, many: Any = None) -> BracketMethod:
     """The method "complex moments" (class `BracketMethod`) of a scheme.
 
     Args:
-      reduction: ``(mechanism) -> `` whether some part is analysed by a reduction, so that the lower end is the
-        reduction's only.
-      weaker: ``(mechanism) -> `` a mechanism that reveals no more, or None.
-      is_quick: whether it costs less than the scheme's methods on lanes, so that quick questions ask it too.
+      below: as for `BracketMethod`: the mechanism itself, unless some part is analysed by a reduction.
+      role: as for `BracketMethod`: quick questions ask it where it costs less than the scheme's methods on lanes.
       many: its brackets of many points at once, or None; see `BracketMethod`.
     """
     return BracketMethod(
@@ -353,11 +349,10 @@ def moments(
         cold=Cost.TENTHS,
         applies=composes,
         bracket=_bracket,
-        reduction=reduction,
-        weaker=weaker,
-        is_quick=is_quick,
+        below=below,
+        role=role,
         many=many,
     )
 
 
-MOMENTS = moments(never, None, is_quick=False)
+MOMENTS = moments(itself, role=Role.NARROW)

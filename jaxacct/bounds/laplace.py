@@ -19,8 +19,8 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
-    always,
-    never,
+    Role,
+    itself,
 )
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution
@@ -139,7 +139,6 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
         "directions": BOTH,
         "cost": Cost.MICROSECONDS,
         "cold": Cost.SECONDS,
-        "only_traced": always,
     }
     curve = with_limits(
         functools.partial(_rdp, top), one=lambda release: laplace_kl(top(release)), largest=lambda release: top(release)
@@ -150,7 +149,7 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
             theorem=theorem,
             log_delta=functools.partial(_log_delta, top),
             epsilon=functools.partial(_epsilon, top),
-            is_exact=True,
+            role=Role.BEST_IN_PROGRAMS,  # as it is exact
             **options,
         ),
         RenyiMethod(
@@ -158,8 +157,7 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
             theorem="Mironov 2017, Proposition 6",
             rdp=curve,
             grids=MIXED,
-            least_order=1.0,
-            helps=never,
+            role=Role.BY_NAME,
             **options,
         ),
     )
@@ -170,15 +168,13 @@ _BALLE = "Balle, Barthe & Gaboardi 2018, Theorem 3"
 EXACT = BracketMethod(
     engine=Engine.FORMULA,
     name="exact",
-    name_below="exact, from below",
     theorem=_BALLE,
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MICROSECONDS,
     cold=Cost.MICROSECONDS,
     bracket=_bracket,
-    reduction=never,
-    named_width=1e-9,
+    below=itself,
 )
 DISTRIBUTION = of_one_release(BASES[Laplace], "the pair's own loss distribution", spread)
 

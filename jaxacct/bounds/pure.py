@@ -14,7 +14,7 @@ from typing import Any
 from jaxacct._jax import Array, jax
 from jaxacct._method import (
     BOTH,
-    CLOSED_FORM,
+    FEW_TOGETHER,
     Bracketing,
     BracketMethod,
     Cost,
@@ -23,7 +23,8 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
-    never,
+    Role,
+    itself,
 )
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution
@@ -189,7 +190,7 @@ def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) 
         cold=Cost.SECONDS,
         log_delta=log_delta,
         epsilon=epsilon,
-        lanes=CLOSED_FORM,
+        numpy=FEW_TOGETHER,
     )
 
 
@@ -200,11 +201,10 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiM
         directions=BOTH,
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
-        helps=never,  # the closed form is exact
+        role=Role.BY_NAME,  # the closed form is exact
         rdp=with_limits(rdp, **limits),
-        least_order=1.0,
         grids=MIXED,
-        lanes=CLOSED_FORM,
+        numpy=FEW_TOGETHER,
     )
 
 
@@ -246,14 +246,12 @@ _KAIROUZ = "Kairouz, Oh & Viswanath 2015, Theorem 2.4"
 _RANGE = "Dong, Durfee & Rogers 2020, bounded range"
 _BY_HOST: dict[str, Any] = {
     "name": "exact",
-    "name_below": "exact, from below",
     "directions": BOTH,
     "ends": frozenset({Bound.UPPER, Bound.LOWER}),
     "cost": Cost.MICROSECONDS,
     "cold": Cost.MICROSECONDS,
-    "reduction": never,
+    "below": itself,
     "engine": Engine.FORMULA,
-    "named_width": 1e-9,
 }
 _ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "the definition, over the outputs", spread)
 RESPONSE = dataclasses.replace(_ALONE, parts=in_own_relation(_ALONE.parts))

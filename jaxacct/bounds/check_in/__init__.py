@@ -6,22 +6,33 @@ the two data sets: the direction REMOVE stands for both.
 
 from typing import Any
 
-from jaxacct._method import Cost, Method, always, never
+from jaxacct._method import (
+    ANY_NUMBER,
+    FEW_POINTS,
+    NO_POINT,
+    Cost,
+    Method,
+    Role,
+    always,
+    itself,
+    only_analysed,
+    only_where,
+)
 from jaxacct._types import Bound
 from jaxacct.bounds._clones_pair import is_pure
-from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, SCORES, has_noise
+from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, SCORES
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.check_in._everybody import EVERYBODY
 from jaxacct.bounds.check_in._taking_part import taking_part_epsilon, taking_part_log_delta
 from jaxacct.bounds.shuffle import (
-    ANY_NUMBER,
     LOCAL_NOISE,
     PURIFIED,
     PURIFIED_CLONES,
     REPORTS_FROM_BELOW,
     has_one_round,
     has_several_rounds,
+    in_one_round,
     profile_method,
     renyi_method,
 )
@@ -55,7 +66,7 @@ _TAKING_PART = profile_method(
     taking_part_log_delta,
     cost=Cost.MICROSECONDS,
     cold=Cost.MICROSECONDS,
-    one_by_one=ANY_NUMBER,
+    numpy=ANY_NUMBER,
     misses_deltas=_is_approximate,
 )
 _CHECK_IN = (
@@ -67,8 +78,8 @@ _CHECK_IN = (
         check_in.profile_upper_log_delta,
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
-        one_by_one=ANY_NUMBER,
-        helps=has_one_round,
+        numpy=ANY_NUMBER,
+        role=only_where(has_one_round, Role.QUICK),
         misses_deltas=_is_approximate,
     ),
     profile_method(
@@ -76,15 +87,15 @@ _CHECK_IN = (
         f"{_VISIBLE}; Mironov 2017, Proposition 1",
         check_in.composed_upper_epsilon,
         check_in.composed_upper_log_delta,
-        helps=has_several_rounds,
+        role=only_where(has_several_rounds, Role.QUICK),
         misses_deltas=_is_approximate,
     ),
     renyi_method(
         "check-in rdp",
         f"{_VISIBLE}, Renyi divergences of the profile",
         check_in.profile_upper_rdp,
-        helps=never,
-        on_host=True,
+        role=Role.BY_NAME,
+        numpy=FEW_POINTS,
     ),
     profile_method(
         _RESPONSE,
@@ -92,9 +103,9 @@ _CHECK_IN = (
         floor.response_lower_epsilon,
         floor.response_lower_log_delta,
         statics=floor.response_statics,
-        one_by_one=ANY_NUMBER,
+        numpy=ANY_NUMBER,
         ends=frozenset({Bound.LOWER}),
-        of_reduction=False,
+        below=itself,
     ),
     # a lower bound on the pair only, which is a reduction: it says how tight the analysis is
     profile_method(
@@ -102,10 +113,9 @@ _CHECK_IN = (
         f"{_VISIBLE}, the pair itself",
         check_in.profile_lower_epsilon,
         check_in.profile_lower_log_delta,
-        one_by_one=ANY_NUMBER,
+        numpy=ANY_NUMBER,
         ends=frozenset({Bound.LOWER}),
-        of_reduction=True,
-        is_listed=False,
+        below=only_analysed,
         applies=is_pure,
     ),
 )
@@ -122,9 +132,8 @@ _GAUSSIAN_CHECK_IN = (
         check_in.gaussian_upper_log_delta,
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
-        one_by_one=ANY_NUMBER,
-        helps=has_one_round,
-        only_traced=has_noise,
+        numpy=ANY_NUMBER,
+        role=in_one_round,
         misses_deltas=always,
     ),
     profile_method(
@@ -132,9 +141,8 @@ _GAUSSIAN_CHECK_IN = (
         f"{PURIFIED}, Lemma 2.3 over the visible number; Mironov 2017, Proposition 1",
         check_in.gaussian_composed_upper_epsilon,
         check_in.gaussian_composed_upper_log_delta,
-        helps=has_several_rounds,
-        only_traced=always,
-        on_host=False,
+        role=only_where(has_several_rounds, Role.IN_PROGRAMS),
+        numpy=NO_POINT,
     ),
     *(m for m in _CHECK_IN if m.name == _RESPONSE),
     SCORES,
@@ -169,9 +177,8 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             f"{PURIFIED}; Mironov 2017, Proposition 1",
             _everybody_checks_in(check_in.gaussian_composed_upper_epsilon),
             _everybody_checks_in(check_in.gaussian_composed_upper_log_delta),
-            helps=has_several_rounds,
-            only_traced=always,
-            on_host=False,
+            role=only_where(has_several_rounds, Role.IN_PROGRAMS),
+            numpy=NO_POINT,
         ),
         *REPORTS_FROM_BELOW,
         ALL_ALIKE,

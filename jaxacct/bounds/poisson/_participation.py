@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, ProfileMethod, Query, never
+from jaxacct._method import BOTH, FEW_TOGETHER, Bracketing, BracketMethod, Cost, ProfileMethod, Query
 from jaxacct._types import Direction, Ends
 from jaxacct.conversion import delta_from_log
 from jaxacct.mechanisms import PoissonSampled
@@ -102,7 +102,7 @@ def participation_on_host(draws: Draws, theorem: str) -> BracketMethod:
         return dict.fromkeys(at.known, Ends(0.0, float(most[0])))
 
     facts = {**_FACTS, "theorem": theorem, "cold": Cost.MICROSECONDS}
-    return BracketMethod(**facts, bracket=bracket, reduction=never)
+    return BracketMethod(**facts, bracket=bracket)
 
 
 _FACTS: dict[str, Any] = {
@@ -117,7 +117,7 @@ PARTICIPATION = ProfileMethod(
     log_delta=gaussian_log_delta,
     epsilon=_gaussian_epsilon,
     floor=_floor,
-    lanes=CLOSED_FORM,
+    numpy=FEW_TOGETHER,
 )
 # of a base that nothing else answers on lanes, where this alone would stand for a bound
 PARTICIPATION_ON_HOST = participation_on_host(_of_steps, _FACTS["theorem"])

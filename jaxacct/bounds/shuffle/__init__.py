@@ -4,18 +4,30 @@ Bounds are symmetric in the two data sets: the direction REMOVE stands for both.
 """
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxacct._method import Cost, Lanes, Method, ProfileMethod, RenyiMethod, never, no_statics
+from jaxacct._method import (
+    ANY_NUMBER,
+    FEW_POINTS,
+    NO_POINT,
+    Cost,
+    Method,
+    ProfileMethod,
+    RenyiMethod,
+    Role,
+    itself,
+    only_analysed,
+    only_where,
+)
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds import _clones_pair as pair
 from jaxacct.bounds._by_laws import laws_of_reports
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._limits import NEAR_ONE, with_limits
 from jaxacct.bounds._orders import OF_REPORTS
 from jaxacct.bounds.blanket import BLANKET_TOO, SCORES, has_noise
 from jaxacct.bounds.shuffle import _by_randomizer as shuffled
@@ -37,19 +49,16 @@ from jaxacct.mechanisms import (
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
     """A method that answers by a privacy profile (class ProfileMethod), in the one direction that there is.
 
-    If `statics` is among `rest`, it gives the static sizes of the lanes; `on_host` False has single questions compiled
-    too, where NumPy would take longer than a program that is asked twice; `one_by_one` is how many points of a batch
-    NumPy answers sooner than a program can be compiled.
+    `numpy=NO_POINT` among `rest` has single questions compiled too, where NumPy would take longer than a program that
+    is asked twice.
     """
-    how = {name: rest.pop(name) for name in ("on_host", "one_by_one") if name in rest}
-    lanes = Lanes(statics=rest.pop("statics", no_statics), bytes=window_bytes, **how)
     return ProfileMethod(
         name=name,
         theorem=theorem,
         directions=(Direction.REMOVE,),
         log_delta=log_delta,
         epsilon=epsilon,
-        lanes=lanes,
+        lane_bytes=window_bytes,
         **{"cost": Cost.MILLISECONDS, "cold": Cost.SECONDS, **rest},
     )
 
@@ -59,16 +68,14 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
 
     If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
     """
-    on_host = rest.pop("on_host", False)
-    statics = rest.pop("statics", None)
-    lanes = Lanes(on_host=on_host) if statics is None else Lanes(statics=statics, bytes=window_bytes, on_host=on_host)
+    memory: dict[str, Any] = {"lane_bytes": window_bytes} if "statics" in rest else {}
     return RenyiMethod(
         name=name,
         theorem=theorem,
         directions=(Direction.REMOVE,),
-        rdp=rdp,
-        lanes=lanes,
-        **{"grids": OF_REPORTS, "cost": Cost.TENTHS, "cold": Cost.SECONDS, **rest},
+        rdp=with_limits(rdp, near_one=NEAR_ONE),
+        **memory,
+        **{"numpy": NO_POINT, "grids": OF_REPORTS, "cost": Cost.TENTHS, "cold": Cost.SECONDS, **rest},
     )
 
 
@@ -82,6 +89,13 @@ def has_one_round(mechanism: Shuffled | CheckIn) -> bool:
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) == 1))
 
 
+def in_one_round(mechanism: Shuffled | CheckIn) -> Role:
+    """A Role (class `Role`): of what bounds one round, where brackets know noise better than it does."""
+    if not has_one_round(mechanism):
+        return Role.BY_NAME
+    return Role.IN_PROGRAMS if has_noise(mechanism) else Role.QUICK
+
+
 def _beyond_one_pure_round(mechanism: Shuffled) -> bool:
     """Whether the exact pair alone may not be the best answer: for several rounds, or approximate randomizers."""
     return has_several_rounds(mechanism) or not pair.is_pure(mechanism)
@@ -92,7 +106,6 @@ def _beyond_one_pure_round(mechanism: Shuffled) -> bool:
 # program can have, less than the program takes.
 _POINTS_OF_ONE_ROUND = 1000
 _POINTS_COMPOSED = 50
-ANY_NUMBER = math.inf
 
 _FMT = "Feldman, McMillan & Talwar 2021"
 _CLONES = profile_method(
@@ -102,7 +115,7 @@ _CLONES = profile_method(
     shuffled.clones_upper_log_delta,
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
-    one_by_one=_POINTS_OF_ONE_ROUND,
+    numpy=_POINTS_OF_ONE_ROUND,
     regime="one round; local delta small against delta / num_reports",
 )
 _COMPOSED_CLONES = profile_method(
@@ -111,8 +124,8 @@ _COMPOSED_CLONES = profile_method(
     shuffled.composed_upper_epsilon,
     shuffled.composed_upper_log_delta,
     statics=shuffled.composed_statics,
-    one_by_one=_POINTS_COMPOSED,
-    helps=has_several_rounds,
+    numpy=_POINTS_COMPOSED,
+    role=only_where(has_several_rounds, Role.QUICK),
     regime="several rounds",
 )
 _CLOSED_CLONES = profile_method(
@@ -120,7 +133,7 @@ _CLOSED_CLONES = profile_method(
     f"{_FMT}, Theorem 3.1",
     shuffled.closed_upper_epsilon,
     shuffled.closed_upper_log_delta,
-    helps=never,
+    role=Role.BY_NAME,
     regime="one round; log(4 s/delta) <= n e^-eps0 / 16, s = tanh(eps0/2)",
 )
 _FEW_ORDERS, _LOW_ORDER = 16, 1024.0  # whose outcomes NumPy sums in less time than a program is compiled in
@@ -134,8 +147,8 @@ _CLONES_RDP = renyi_method(
     "clones rdp",
     f"{_FMT}, Theorem 3.2; Chen et al. 2024, Theorem 1 (corrected); Mironov 2017, Proposition 1",
     shuffled.clones_upper_rdp,
-    helps=has_several_rounds,
-    on_host=_sums_quickly,
+    role=only_where(has_several_rounds, Role.QUICK),
+    numpy=_sums_quickly,
 )
 _LOCAL = profile_method(
     "no amplification",
@@ -143,8 +156,8 @@ _LOCAL = profile_method(
     shuffled.local_upper_epsilon,
     shuffled.local_upper_log_delta,
     statics=shuffled.unamplified_statics,
-    one_by_one=_POINTS_COMPOSED,
-    helps=_beyond_one_pure_round,
+    numpy=_POINTS_COMPOSED,
+    role=only_where(_beyond_one_pure_round, Role.QUICK),
 )
 _RESPONSE = profile_method(
     "binary randomized response",
@@ -152,9 +165,9 @@ _RESPONSE = profile_method(
     shuffled.response_lower_epsilon,
     shuffled.response_lower_log_delta,
     statics=shuffled.response_statics,
-    one_by_one=ANY_NUMBER,
+    numpy=ANY_NUMBER,
     ends=frozenset({Bound.LOWER}),
-    of_reduction=False,
+    below=itself,
 )
 # a lower bound on the pair only, which is a reduction: it says how tight the analysis by clones is
 _PAIR_FROM_BELOW = profile_method(
@@ -163,10 +176,9 @@ _PAIR_FROM_BELOW = profile_method(
     shuffled.pair_lower_epsilon,
     shuffled.pair_lower_log_delta,
     statics=pair.clones_statics,
-    one_by_one=_POINTS_OF_ONE_ROUND,
+    numpy=_POINTS_OF_ONE_ROUND,
     ends=frozenset({Bound.LOWER}),
-    of_reduction=True,
-    is_listed=False,
+    below=only_analysed,
     applies=pair.has_pair,
 )
 _GIRGIS = "Girgis, Data, Diggavi, Suresh & Kairouz 2021"
@@ -175,18 +187,18 @@ _PAPER_RDP = renyi_method(
     "special pairs rdp",
     f"{_GIRGIS}, Theorems 1 and 2",
     shuffled.girgis_upper_rdp,
-    helps=never,
+    role=Role.BY_NAME,
     grids=(_WHOLE_ORDERS, tuple(float(a) for a in range(2, 257))),
-    on_host=True,
+    numpy=FEW_POINTS,
 )
 _MIXTURE_RDP = renyi_method(
     "special pairs rdp, exact",
     f"{_GIRGIS}, Theorem 4, the pair's worst case",
     shuffled.mixture_upper_rdp,
     grids=(_WHOLE_ORDERS,),
-    helps=never,
+    role=Role.BY_NAME,
     statics=functools.partial(shuffled.mixture_sizes, orders=_WHOLE_ORDERS),
-    on_host=True,
+    numpy=FEW_POINTS,
 )
 PURIFIED = f"{_FMT}, Lemma 3.7 (corrected) and Theorem 3.8"
 LOCAL_NOISE = profile_method(
@@ -196,7 +208,7 @@ LOCAL_NOISE = profile_method(
     gaussian_reports.gaussian_local_upper_log_delta,
     cost=Cost.MICROSECONDS,
     cold=Cost.MICROSECONDS,
-    one_by_one=_POINTS_OF_ONE_ROUND,
+    numpy=_POINTS_OF_ONE_ROUND,
 )
 PURIFIED_CLONES = profile_method(
     "purified clones",
@@ -205,9 +217,8 @@ PURIFIED_CLONES = profile_method(
     gaussian_reports.gaussian_upper_log_delta,
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
-    one_by_one=ANY_NUMBER,
-    helps=has_one_round,
-    only_traced=has_noise,
+    numpy=ANY_NUMBER,
+    role=in_one_round,
     regime="one round",
 )
 _SIGNS = profile_method(
@@ -217,7 +228,7 @@ _SIGNS = profile_method(
     gaussian_reports.signs_lower_log_delta,
     statics=shuffled.response_statics,
     ends=frozenset({Bound.LOWER}),
-    of_reduction=False,
+    below=itself,
     regime="one round",
 )
 # lower bounds on the mechanism itself, whose reports anybody can add or cut to signs
@@ -228,15 +239,13 @@ REPORTS_FROM_BELOW = (
         gaussian_reports.sum_lower_epsilon,
         gaussian_reports.sum_lower_log_delta,
         ends=frozenset({Bound.LOWER}),
-        of_reduction=False,
+        below=itself,
     ),
     _SIGNS,
 )
-_DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
+_DISTRIBUTION = loss_distribution(DISTRIBUTION, only_where(has_several_rounds, Role.NARROW))
 
-_LAWS = laws_of_reports(
-    spares=("clones", "clones, composed", "clones rdp", "no amplification"), helps=has_several_rounds
-)
+_LAWS = laws_of_reports(role=only_where(has_several_rounds, Role.BEST_IN_PROGRAMS))
 
 _FINITE = (COMPOSED, _DISTRIBUTION, *BLANKET_TOO, _LAWS, _CLONES, _CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
 
@@ -269,7 +278,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             k_ary.blanket_upper_log_delta,
             cold=Cost.TENTHS,
             statics=k_ary.blanket_statics,
-            one_by_one=ANY_NUMBER,
+            numpy=ANY_NUMBER,
             regime="one round",
         ),
         *BLANKET_TOO,
@@ -284,9 +293,9 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             k_ary.elsewhere_lower_epsilon,
             k_ary.elsewhere_lower_log_delta,
             statics=k_ary.blanket_statics,
-            one_by_one=ANY_NUMBER,
+            numpy=ANY_NUMBER,
             ends=frozenset({Bound.LOWER}),
-            of_reduction=False,
+            below=itself,
             regime="one round; 3 categories or more",
         ),
         _PAIR_FROM_BELOW,
