@@ -104,10 +104,8 @@ def _plain(name: object) -> str:
 def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
-    Their roles say which (`Role`): traced questions get the methods on lanes, as declared, quick ones those that are
-    quick. Otherwise every method that may help, after its cost in a fresh process and then as declared; last resorts
-    come last. Methods on lanes are asked direction by direction, so that the second
-    direction need not be sharper than the first.
+    Their roles say which (`Role`), and the table in which order; last resorts come last. Methods on lanes are asked
+    direction by direction, so that the second direction need not be sharper than the first.
 
     Raises:
       ValueError: if the method that the question names does not answer it, or not in every direction that is
@@ -121,9 +119,6 @@ def plan(question: Question) -> tuple[Step, ...]:
         methods = [m for m in every if _is_wanted(m, question)]
         if question.is_batch:
             methods = _covering(methods, question)
-        if not (question.is_traced or question.is_quick):
-            # where both ends are wanted, what gives both may spare the program of an exact upper one
-            methods.sort(key=lambda m: (m.cold, question.wants_lower and m.role_for(question.mechanism) is Role.EXACT))
         methods = _up_to_best(methods, question)
         methods.sort(key=lambda m: m.role_for(question.mechanism) is Role.LAST)
     steps = tuple(_steps(methods, question.directions))
@@ -217,8 +212,7 @@ class Planned(NamedTuple):
 
     def __str__(self) -> str:
         sides = " and ".join(d.value for d in self.directions)
-        cost, cold = self.method.cost.name.lower(), self.method.cold.name.lower()
-        return f"{self.method.name}: {self.ends}, {sides}; {cost} ({cold} cold); {self.run}"
+        return f"{self.method.name}: {self.ends}, {sides}; {self.method.cost.name.lower()}; {self.run}"
 
 
 def planned(question: Question) -> tuple[Planned, ...]:
@@ -304,7 +298,7 @@ def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
     if question.is_traced:
         return "one of those that can be part of a program"
     if is_first:
-        return "asked first, since its first answer takes least time"
+        return "asked first, since it takes least time"
     if question.is_quick:
         return "asked where it may be tighter: one of the quick methods"
     if role is Role.SHARPER:

@@ -182,7 +182,6 @@ def loss_distribution(distribution: Distribution, role: Role | Callable[[Any], R
         directions=BOTH,
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
         cost=Cost.TENTHS,
-        cold=Cost.SECONDS,
         applies=distribution.exists,
         bracket=functools.partial(_refined, distribution),
         below=distribution.below,

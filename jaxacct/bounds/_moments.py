@@ -346,7 +346,6 @@ def moments(below: Callable[[Any], Any], *, role: Role = Role.QUICK, many: Any =
         directions=BOTH,
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
         cost=Cost.TENTHS,
-        cold=Cost.TENTHS,
         applies=composes,
         bracket=_bracket,
         below=below,

@@ -105,7 +105,6 @@ def _exact(bracket: Any, applies: Any, many: Any = None, role: Role = Role.NARRO
         directions=BOTH,
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
         cost=Cost.MILLISECONDS,
-        cold=Cost.TENTHS,
         applies=applies,
         bracket=bracket,
         below=itself,
