@@ -556,7 +556,7 @@ _GAUSSIAN = (
         "-np.maximum(moment, 0.0) - 1.0\n",
         MANY_LINES,
     ),
-    Mutant("bounds/_many_lines.py", "target * (1.0 - 2.0**-50) - dropped", "target * 1.001", MANY_LINES),
+    Mutant("bounds/_line_answers.py", "target * (1.0 - 2.0**-50) - dropped", "target * 1.001", MANY_LINES),
     Mutant("bounds/_one_moment.py", "-(1.0 + powers) *", "-(2.5 + powers) *", ONE_MOMENT),
     Mutant("divergence/allocation/_negative_moments.py", "- drop * (mean", "- 1.1 * drop * (mean", LINE_MOMENTS),
     Mutant("divergence/allocation/_negative_moments.py", "- np.log(powers))", "- np.log(powers) - 1.0)", LINE_MOMENTS),
@@ -935,7 +935,7 @@ _ALLOCATION = (
     Mutant("divergence/allocation/_lines.py", "error + self.copies(x, centre, self.period)", "error", EXACT),
     Mutant("divergence/allocation/_grid.py", "rest + linear_error - square_error", "rest", f"{EXACT} -k ratios"),
     Mutant(
-        "divergence/allocation/_moment_contour.py",
+        "divergence/allocation/_powers.py",
         "up(np.logaddexp(0.0, found), 8)",
         "np.logaddexp(0.0, found) * (1.0 - 2.0**-36)",
         f"{EXACT} -k integer_moments",

@@ -48,17 +48,25 @@ def best(query: Query, target: Real, orders: Real, logs: Real) -> tuple[Any, Rea
 
 
 def choose(
-    query: Query, target: Real, orders: Real, logs: Real, falls: Real, pull: float = 1.0, furthest: float = math.inf
+    query: Query,
+    target: Real,
+    orders: Real,
+    logs: Real,
+    falls: Real,
+    pull: float = 1.0,
+    furthest: float = math.inf,
+    order: Real | None = None,
 ) -> tuple[Any, Choice]:
     """Which of the orders [L, K], increasing, to take; `Choice`, where log |M| falls by about `falls` [L] b^2/2.
 
-    The order is about the best one's distance from 1 times `pull`. Moments that bound aliases are to be had up to
-    `furthest` of it.
+    The order is about the best one's distance from 1 times `pull`, unless it is given. Moments that bound aliases are
+    to be had up to `furthest` of it.
     """
     at, value = best(query, target, orders, logs)
     every = np.arange(len(at))
-    if pull < 1.0:
-        at = np.abs(orders - 1.0 - pull * (orders[every, at, None] - 1.0)).argmin(1)
+    if order is not None or pull < 1.0:
+        wanted = 1.0 + pull * (orders[every, at] - 1.0) if order is None else order
+        at = np.abs(orders - wanted[:, None]).argmin(1)
     a, log_moment = orders[every, at], logs[every, at]
     if query is Query.EPSILON:
         epsilon, log_delta = np.maximum(value, 0.0), np.log(target)

@@ -5,7 +5,7 @@ Dong & Wang 2022, Theorem 11. k-out-of-t is composed of runs of 1-out-of-n by Le
 ceil(t/k): an upper bound on the mechanism, exact for what is analysed. Complex moments multiply, and one contour
 integral gives delta (`jaxacct.divergence._inversion`). Add/remove adjacency.
 
-Certified. A single question is answered by one line made for it (`jaxacct.bounds._one_line`); the table here, for many
+Certified. A question is answered by one line made for it (`jaxacct.bounds._many_lines`); the table here, for many
 counts and epsilons at once, is loose (never wrong) where the composed loss is nearly an atom or heavy-tailed.
 """
 
@@ -19,20 +19,14 @@ from numpy.typing import NDArray
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
 from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._line_parts import Round, Sampled
-from jaxacct.bounds._one_line import ends, is_lost, reaches
-from jaxacct.bounds._one_moment import added_upper, is_likely_enough
+from jaxacct.bounds._line_questions import Questions, epochs, question
+from jaxacct.bounds._many_lines import ends, is_lost, reaches
 from jaxacct.bounds._parts import flattened
 from jaxacct.composition import allocation_groups, compose_line_moments
 from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._moment_contour import (
-    MAX_ORDER,
-    MAX_SAMPLES,
-    AllocationMoments,
-    integer_log_moments,
-    num_samples,
-)
+from jaxacct.divergence.allocation._moment_contour import MAX_SAMPLES, AllocationMoments, num_samples
+from jaxacct.divergence.allocation._powers import MAX_ORDER, integer_log_moments
 from jaxacct.divergence.gaussian._line import gaussian_line
 from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
 from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
@@ -287,10 +281,11 @@ class ComposedProfile:
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction asked, no wider than those known."""
     rounds = _rounds(mechanism)
-    plain = [Round(of.noise_multiplier, of.num_steps, n) for of, n in rounds.items() if of.sampling_prob == 1.0]
+    plain = [(of.noise_multiplier, of.num_steps, n) for of, n in rounds.items() if of.sampling_prob == 1.0]
     sampled = [(of.noise_multiplier, of.sampling_prob, n) for of, n in rounds.items() if of.sampling_prob < 1.0]
-    allocates = any(of.num_steps > 1 for of in plain)
-    is_known = reaches([of for of in plain if of.num_steps > 1]) and sum(n * of.decay for of, n in rounds.items()) > 0.0
+    allocates = any(steps > 1 for _, steps, _ in plain)
+    is_known = sum(n * of.decay for of, n in rounds.items()) > 0.0
+    is_known = is_known and bool(reaches(question(plain, [], Direction.REMOVE, target))[0])
     if not (is_known and (allocates or at.width < _WIDEST)):
         return dict(at.known)  # the methods before and after are as good, or there is nothing to see
     found: dict[Direction, Ends[float]] = {}
@@ -299,21 +294,18 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
         if known.upper - known.lower <= _NARROW * known.lower or known.upper <= below:
             found[d] = known
             continue
-        if d is Direction.ADD and not sampled and (least := _least_added(plain, query, target, below)) <= below:
-            found[d] = Ends(known.lower, least)
+        asked = question(plain, sampled, d, target)
+        if query is Query.DELTA and is_lost(asked, 1.0 if sampled else _FIXED_ORDERS[d]):
+            found[d] = known  # methods after this one know as much
             continue
-        others = [Sampled(sampled, d)] if sampled else []
-        with np.errstate(all="ignore"):
-            if query is Query.DELTA and is_lost(plain, others, target, 1.0 if others else _FIXED_ORDERS[d]):
-                found[d] = known  # methods after this one know as much
-                continue
-            one = ends(plain, others, d, query, target)
+        one = Ends(*(float(x[0]) for x in ends(asked, query, below)))
         low, high = max(known.lower, one.lower), min(known.upper, one.upper)
         # where a line of allocation says nothing from below, no line of the table says anything, at any epsilon
         is_blind = d is Direction.REMOVE and query is Query.EPSILON and not sampled and not one.lower > 0.0
         # nor does it at deltas far below those that its lines are made for, where one line says much
         is_far = d is Direction.REMOVE and query is Query.EPSILON and target < _LEAST_OF_TABLE and one.lower > 0.0
-        if not (is_blind or (is_far and at.share < 1.0) or high - low <= _WIDEST * low):
+        is_enough = high <= below or high - low <= _WIDEST * low
+        if not (is_enough or is_blind or (is_far and at.share < 1.0)):
             profile = ComposedProfile([mechanism], [1.0], d)
             table = profile.epsilon(target) if query is Query.EPSILON else profile.delta(target)
             low, high = max(low, float(np.max(table.lower))), min(high, float(np.min(table.upper)))
@@ -321,14 +313,35 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
     return found
 
 
-def _least_added(rounds: Sequence[Round], query: Query, target: float, enough: float) -> float:
-    """An upper end of the add direction by one real moment where that is likely to be at most `enough`, else worst."""
-    sigma, steps, times = (np.array(x) for x in zip(*rounds, strict=True))
-    at = (sigma, steps, times, np.zeros(len(steps), int), query, np.array([target]))
-    if not is_likely_enough(*at, np.array([enough]))[0]:
-        return query.worst
-    with np.errstate(all="ignore"):
-        return float(added_upper(*at)[0])
+def many_brackets(
+    mechanism: Any, query: Query, target: Any, directions: Sequence[Direction], *, is_single: bool = False
+) -> Mapping[Direction, Ends[Real]]:
+    """Certified ends [P] in each direction, of epochs of k-out-of-t allocation with Gaussian noise, fields [P].
+
+    The trivial ends where noise or lengths are out of range, or no line would do; with `is_single` where a record joins
+    several steps or epochs, else where it joins one step of one epoch.
+    """
+    sigma, *counts = (
+        np.asarray(x, np.float64)
+        for x in (
+            mechanism.mechanism.noise_multiplier,
+            mechanism.num_steps,
+            mechanism.num_selected,
+            mechanism.num_epochs,
+        )
+    )
+    (steps, first), (_, second) = allocation_groups(*counts, uneven=True)
+    lanes = np.flatnonzero(((first + second == 1.0) == is_single) & (steps >= 2))
+    rounds = epochs(*(x[lanes] for x in (sigma, steps, first, second)))
+    asked = np.asarray(target, np.float64)[lanes]
+    found, below = {}, np.zeros(len(lanes))
+    for d in directions:
+        lower, upper = np.zeros(len(sigma)), np.full(len(sigma), query.worst)
+        of = Questions(asked, d, rounds, 0.0 * asked, ((),) * len(lanes))
+        lower[lanes], upper[lanes] = ends(of, query, below, is_whole=not is_single)
+        below = lower[lanes]
+        found[d] = Ends(lower, upper if query is Query.EPSILON else np.maximum(upper, LEAST_NORMAL))
+    return found
 
 
 def moments(

@@ -9,9 +9,9 @@ import pytest
 import jaxacct as ja
 from jaxacct._method import Query
 from jaxacct._types import Bound, Direction
-from jaxacct.bounds._line_parts import Round
+from jaxacct.bounds._line_questions import question
+from jaxacct.bounds._many_lines import ends as many_ends
 from jaxacct.bounds._moments import ComposedProfile, _bracket
-from jaxacct.bounds._one_line import ends
 
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
 
@@ -30,11 +30,17 @@ _MAP = [
 ]
 
 
+def ends(plain, direction, query, target):
+    """The ends of one question."""
+    found = many_ends(question(plain, [], direction, target), query)
+    return ja._types.Ends(float(found.lower[0]), float(found.upper[0]))
+
+
 def _rounds(sigma, steps, selected, epochs):
     size, larger = divmod(steps, selected)
-    every = [Round(sigma, float(size), float((selected - larger) * epochs))]
-    every.append(Round(sigma, float(size + 1), float(larger * epochs)))
-    return [of for of in every if of.times > 0]
+    every = [(sigma, float(size), float((selected - larger) * epochs))]
+    every.append((sigma, float(size + 1), float(larger * epochs)))
+    return [of for of in every if of[2] > 0]
 
 
 @pytest.mark.parametrize("args", _MAP)
@@ -42,11 +48,11 @@ def _rounds(sigma, steps, selected, epochs):
 def test_the_ends_are_narrow_and_hold_each_other(args, direction):
     *fields, delta = args
     rounds = _rounds(*fields)
-    found = ends(rounds, [], direction, Query.EPSILON, delta)
+    found = ends(rounds, direction, Query.EPSILON, delta)
     assert 0 < found.lower <= found.upper <= found.lower * (1 + 1e-3)
     # delta at the ends of epsilon: another line
-    below = ends(rounds, [], direction, Query.DELTA, found.lower)
-    above = ends(rounds, [], direction, Query.DELTA, found.upper)
+    below = ends(rounds, direction, Query.DELTA, found.lower)
+    above = ends(rounds, direction, Query.DELTA, found.upper)
     assert below.upper >= delta * (1 - 1e-9)
     assert above.lower <= delta * (1 + 1e-9)
     assert above.upper <= 1.2 * above.lower
@@ -57,7 +63,7 @@ def test_loss_distributions_agree(args):
     sigma, steps, selected, epochs, delta = args
     run = ja.RandomAllocation(ja.Gaussian(sigma), steps, selected, epochs)
     for direction in (REMOVE, ADD):
-        found = ends(_rounds(sigma, steps, selected, epochs), [], direction, Query.EPSILON, delta)
+        found = ends(_rounds(sigma, steps, selected, epochs), direction, Query.EPSILON, delta)
         above = ja.pld(run, direction=direction, bound=Bound.UPPER, resolution=4.0).epsilon(delta)
         below = ja.pld(run, direction=direction, bound=Bound.LOWER, resolution=4.0).epsilon(delta)
         assert found.lower <= above
@@ -85,7 +91,7 @@ def test_mixtures_agree_with_the_table_of_lines(direction):
 
 
 def test_gaussian_rounds_are_closed():
-    found = ends([Round(3.0, 1.0, 9.0)], [], REMOVE, Query.DELTA, 0.5)
+    found = ends([(3.0, 1.0, 9.0)], REMOVE, Query.DELTA, 0.5)
     truth = ja.delta_interval(ja.Composed(ja.Gaussian(3.0), 9), 0.5)
     assert found.lower <= truth.upper
     assert found.upper >= truth.lower
@@ -94,15 +100,15 @@ def test_gaussian_rounds_are_closed():
 
 def test_ends_fall_with_the_noise_and_rise_with_the_epochs():
     delta = 1e-7
-    by_noise = [ends([Round(s, 500.0, 10.0)], [], REMOVE, Query.EPSILON, delta) for s in np.geomspace(0.6, 4.0, 8)]
+    by_noise = [ends([(s, 500.0, 10.0)], REMOVE, Query.EPSILON, delta) for s in np.geomspace(0.6, 4.0, 8)]
     assert all(a.upper > b.lower for a, b in itertools.pairwise(by_noise))
     assert all(a.lower > b.upper for a, b in itertools.pairwise(by_noise))
-    by_epochs = [ends([Round(0.9, 300.0, float(n))], [], REMOVE, Query.EPSILON, delta) for n in (2, 3, 5, 20, 100)]
+    by_epochs = [ends([(0.9, 300.0, float(n))], REMOVE, Query.EPSILON, delta) for n in (2, 3, 5, 20, 100)]
     assert all(a.upper < b.lower for a, b in itertools.pairwise(by_epochs))
 
 
 def test_what_is_out_of_range_says_nothing():
-    found = ends([Round(0.05, 10.0, 2.0)], [], REMOVE, Query.EPSILON, 1e-6)
+    found = ends([(0.05, 10.0, 2.0)], REMOVE, Query.EPSILON, 1e-6)
     assert (found.lower, found.upper) == (0.0, math.inf)
-    found = ends([Round(0.05, 10.0, 2.0)], [], ADD, Query.DELTA, 1.0)
+    found = ends([(0.05, 10.0, 2.0)], ADD, Query.DELTA, 1.0)
     assert (found.lower, found.upper) == (0.0, 1.0)

@@ -28,7 +28,8 @@ from jaxacct.divergence.allocation._grid import (
     step_weights,
 )
 from jaxacct.divergence.allocation._lines import Copies, plain_line, setting
-from jaxacct.divergence.allocation._moment_contour import AllocationMoments, integer_log_moments
+from jaxacct.divergence.allocation._moment_contour import AllocationMoments
+from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, log_high_decay, log_transform
 from jaxacct.divergence.allocation._transform import centred_transform, weighted_transform

@@ -30,7 +30,7 @@ from jaxacct._method import (
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._inversion import Size
-from jaxacct.bounds._many_lines import many_brackets
+from jaxacct.bounds._moments import many_brackets
 from jaxacct.divergence.allocation._epoch_lanes import epoch_delta, epoch_epsilon
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import PartialAllocation, RandomAllocation

@@ -1,7 +1,7 @@
 """Complex moments of rounds of 1-out-of-t allocation in the add direction, for many questions at once.
 
-M(s) = E X^{1-s} by the trapezoid rule on delta(eps) e^{(s-1) eps} over the real line, as
-`jaxacct.divergence.allocation._moment_contour` does: both directions' profiles are read off one vertical line, since
+M(s) = E X^{1-s} by the trapezoid rule on delta(eps) e^{(s-1) eps} over the real line, whose copies are bounded as in
+`jaxacct.divergence.allocation._moment_contour`. Both directions' profiles are read off one vertical line, since
 E(X-1-x)_+ = E(x - (X-1))_+ - x. A lane has rounds whose lengths are close to each other: one transform of a step's
 ratio serves all of them.
 

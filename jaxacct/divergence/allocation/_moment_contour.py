@@ -27,22 +27,17 @@ from jaxacct._types import Direction
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.divergence.allocation._grid import Complex, Real, grid
 from jaxacct.divergence.allocation._lines import setting
-from jaxacct.divergence.allocation._plans import Saddles, plan_left, saddles
-from jaxacct.divergence.allocation._powers import host_log_excess
+from jaxacct.divergence.allocation._plans import Saddles, saddles
+from jaxacct.divergence.allocation._powers import MAX_ORDER, integer_log_moments
 from jaxacct.divergence.allocation._profile import AllocationProfile
-from jaxacct.divergence.allocation._real import log_transform, real_rule
 from jaxacct.divergence.allocation._transform import dot, dot_error
-from jaxacct.special import ULP, exp_or_inf, rows_times, up
+from jaxacct.special import ULP, exp_or_inf
 
 # They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
-MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
 MAX_SAMPLES = 2048  # samples of a profile beyond which a contour is not tried; twice as many at the very most
 _MAX_PLANS = 100  # sets of lines planned for one set of samples of the profile
 _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
-_GROWTH = 18.0  # in log: by which errors may grow from where a line is sharpest
-_DIGITS = 28.0  # in log: what is left out of such a line is this far below its largest value
 _MOST_KNOTS = 4000.0  # of an envelope
-_MOST_NODES = 4096  # of a line for samples of both profiles
 _DEPTH = 30.0  # in log: samples of delta e^{exponent eps} are taken until they are this far below the largest
 
 
@@ -53,13 +48,6 @@ class _Envelope(NamedTuple):
     log_delta: Real  # [K], at least log delta from there on
     order: float  # beyond the last epsilon: delta <= e^{log_moment - order epsilon}
     log_moment: float
-
-
-@functools.lru_cache(maxsize=64)
-def integer_log_moments(noise_multiplier: float, num_steps: float) -> Real:
-    """Upper bounds [A] on log M(a) of the remove direction, one epoch, at the whole orders a = 1 .. A = MAX_ORDER."""
-    found = host_log_excess(noise_multiplier, num_steps, MAX_ORDER)
-    return np.concatenate([[0.0], up(np.logaddexp(0.0, found), 8)])
 
 
 def _markov(log_moments: Real, epsilon: Real) -> Real:
@@ -155,39 +143,6 @@ def _sampled(sigma: float, t: float, direction: Direction, step: float, exponent
     return _within(envelope, epsilon, value, error)
 
 
-def _left(sigma: float, t: float, step: float, order: float) -> tuple[_Samples, _Samples] | None:
-    """`_Samples` of delta, add direction, for the exponent order - 1, and of remove, for the exponent -order.
-
-    Both are read off one line, E(x - (X-1))_+ on either side of x = 0, since E(X-1-x)_+ = E(x - (X-1))_+ - x: what
-    is weighted down need not be known relative to itself. None where the range is too wide for that.
-    """
-    p, directions = order - 1.0, (Direction.ADD, Direction.REMOVE)
-    envelopes = [_envelope(sigma, t, d, top) for d, top in zip(directions, (max(2.0 * p, 1.0), 1.0), strict=True)]
-    ends = [float(_ends(e, np.array([x]))[0]) for e, x in zip(envelopes, (2.0 * p, -order), strict=True)]
-    own, other = (step * np.arange(min(2 + math.ceil(end / step), 2 * MAX_SAMPLES)) for end in ends)
-    tries = np.geomspace(2.0 * order, 1e-3 * order, 48)[:, None]
-    # errors are e^{c x} times those at 0, and weighted by e^{p eps} or e^{-a eps}
-    right = (tries * np.expm1(other) - order * other).max(1)
-    losses = np.maximum(right, (tries * np.expm1(-own) + p * own).max(1))
-    at = int(losses.argmin())
-    if losses[at] > _GROWTH:
-        return None
-    place = setting(grid(sigma), t, t)
-    x = float(np.expm1(other[-1]))
-    floor = math.log(place.spread) - _DIGITS - float(losses[at])
-    line = plan_left(place, _guide(sigma, t), float(tries[at, 0]), x, floor, _MOST_NODES)
-    if line is None:
-        return None
-    found = line(np.expm1(other))
-    moved = 4.0 * ULP * np.abs(np.expm1(other)) * (1.0 + np.abs(found.slope))
-    error = np.maximum(found.above, found.below) + moved + 2.0 * ULP * found.value
-    remove = _within(envelopes[1], other, found.value - np.expm1(other), error)
-    found = line(np.expm1(-own))
-    moved = 4.0 * ULP * np.abs(np.expm1(-own) * found.slope) + 8.0 * ULP * np.abs(found.value)
-    error = (np.maximum(found.above, found.below) + moved) * np.exp(own) * (1.0 + 8.0 * ULP)
-    return _within(envelopes[0], own, np.exp(own) * found.value, error), remove
-
-
 def _within(envelope: _Envelope, epsilon: Real, value: Real, error: Real) -> _Samples:
     """`_Samples`, those that are known worse than by the envelope replaced by it."""
     upper = np.exp(envelope.log_delta[np.searchsorted(envelope.epsilon, epsilon, side="right") - 1]) * (1.0 + 1e-9)
@@ -227,7 +182,6 @@ class AllocationMoments:
       exponents: float64 [E], real parts of s - 1 that will be wanted, at least approximately.
       height: the largest imaginary part of s that will be wanted.
       tolerance: relative error aimed at for the samples of the profile.
-      samples: None to take them; of `direction`, then of the other.
     """
 
     def __init__(
@@ -238,15 +192,11 @@ class AllocationMoments:
         exponents: Real,
         height: float,
         tolerance: float = 1e-8,
-        samples: tuple[_Samples, _Samples] | None = None,
     ):
         self._tau = 1.0 / (noise_multiplier * math.sqrt(num_steps))
         self._step = _step(noise_multiplier, num_steps, height)
         other = Direction.ADD if direction is Direction.REMOVE else Direction.REMOVE
         with np.errstate(all="ignore"):
-            if samples is not None:
-                self._own, self._other = samples
-                return
             self._own, self._other = (
                 _sampled(noise_multiplier, num_steps, d, self._step, e, tolerance)
                 for d, e in ((direction, exponents), (other, -1.0 - exponents))
@@ -285,13 +235,6 @@ class AllocationMoments:
         most = (np.abs(moment[:, :1]) + error[:, :1]) / np.where(share < 0.5, 1.0 - share, 0.0)
         return moment, error + most * factor * copies
 
-    def real(self, orders: Real) -> Real:
-        """At least log M [A] at real orders [A]; inf where nothing is known."""
-        with np.errstate(all="ignore"):
-            moment, error = self._at(orders, np.zeros(1))
-            found = np.log(np.abs(moment[:, 0]) + error[:, 0])
-        return np.where(error[:, 0] < 0.5 * np.abs(moment[:, 0]), np.maximum(found, 0.0) + 1e-12, np.inf)
-
     def on(self, line: Line) -> LineMoments:
         """`LineMoments` of one epoch on a line whose lanes have their nodes at the same heights."""
         order, alias_orders = np.asarray(line.order), np.asarray(line.alias_orders)
@@ -312,41 +255,3 @@ class AllocationMoments:
         log_alias = np.where(np.isnan(log_alias), np.inf, np.maximum(log_alias, 0.0) + 1e-12)
         log_error = np.where(sound, log_error, np.inf)
         return LineMoments(log_modulus.T, phase.T, log_error.T, log_alias, decay)  # type: ignore[arg-type]
-
-
-@functools.lru_cache(maxsize=64)
-def _saddles_of_powers(sigma: float, t: float) -> tuple[Real, Real]:
-    """Powers p [K], increasing, and about log E X^-p there: steering only.
-
-    E X^-p is the integral of u^{p-1} E e^{-uX} over Gamma(p); the saddle point u of either, beside that at X = 1.
-    """
-    y, w, density = real_rule(grid(sigma))
-    u = np.geomspace(1e-3, 1e8, 160)
-    weight = np.exp(-np.maximum(u / t, 0.0)[:, None] * y) * density
-    total = np.maximum(weight.sum(1), 1e-300)
-    mean = rows_times(weight, w) / total
-    variance = rows_times(weight, w * w) / total - mean**2
-    k = t * log_transform(grid(sigma), u / t)
-    p = u * (1.0 + mean)
-    logs = p * np.log(u / p) - u + p + k + 0.5 * np.log(p / np.maximum(p - u * u * variance / t, 1e-3 * p))
-    keep = (total > 1e-20) & (p > np.concatenate([[0.0], np.maximum.accumulate(p)[:-1]]))
-    return p[keep], np.maximum(logs[keep], 0.0)
-
-
-def added_guess(noise_multiplier: float, num_steps: float, orders: Real) -> Real:
-    """About log M [A] of the add direction at real `orders` [A] > 1; inf where nothing is known. Steering only."""
-    p, logs = _saddles_of_powers(noise_multiplier, num_steps)
-    return np.interp(orders - 1.0, p, logs, right=math.inf)
-
-
-def added_moments(noise_multiplier: float, num_steps: float, order: float, height: float) -> AllocationMoments | None:
-    """`AllocationMoments` of the add direction near one order, by one line; None where its range is too wide for that.
-
-    `height` is the largest imaginary part that will be wanted.
-    """
-    with np.errstate(all="ignore"):
-        samples = _left(noise_multiplier, num_steps, _step(noise_multiplier, num_steps, height), order)
-    if samples is None:
-        return None
-    exponents = np.array([order - 1.0])
-    return AllocationMoments(noise_multiplier, num_steps, Direction.ADD, exponents, height, samples=samples)
