@@ -28,6 +28,8 @@ APART = "tests/divergence/test_laws.py -k 'apart and not 5.0'"
 TRANSFORM = "tests/divergence/test_laws.py -k transform"
 AVERAGES = "tests/divergence/test_laws.py -k 'average and not close'"
 LARGE = "tests/divergence/test_laws.py -k large_ratios"
+GIVEN_POINTS = "tests/divergence/test_given_points.py"
+KNOWN_LAWS = "tests/bounds/test_known_laws.py -k directions"
 FEW_POINTS = "tests/divergence/test_laws_of_few_outputs.py -k 'window or (close and (laplace or guarantee))'"
 COUNTS_OF_CLONES = "tests/divergence/test_clones_law.py -k counts"
 MEANS_OF_SIGNS = "tests/divergence/test_clones_law.py -k profile"
@@ -64,7 +66,6 @@ FFT = "tests/curves/test_distributions.py -k fft"
 CURVES = "tests/bounds/test_allocation_bounds.py -k distribution"
 MORE = "tests/bounds/test_allocation_more.py"
 EXACT = "tests/divergence/test_exact.py"
-LANES = "tests/bounds/test_epoch_on_lanes.py"
 FEW = "tests/bounds/test_few_outputs.py"
 OVERLAPS = "tests/papers/test_overlaps_rounded.py"
 OUTPUTS = "tests/papers/test_discrete_moments.py"
@@ -700,18 +701,19 @@ _GAUSSIAN = (
         ONE_SAMPLED,
     ),
     Mutant("bounds/poisson/_one_gaussian_step.py", "== 1, found, xp.inf", ">= 1, found, xp.inf", ONE_SAMPLED),
-    Mutant(
-        "bounds/_inversion.py",
-        "is_one = step.num_steps * count == 1",
-        "is_one = step.num_steps * count >= 1",
-        ONE_SAMPLED,
-    ),
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
     Mutant("divergence/law/_law.py", "jnp.where(at == 0, _BELOW, 0.0) + ", "", APART),
     Mutant("divergence/law/_law.py", "(1.0 + 2.0**-45 + ULP", "(1.0 - 2.0**-45 - ULP", APART),
     Mutant("divergence/law/_law.py", "upper = expm1(mu * u)", "upper = 0.99 * expm1(mu * u)", APART),
     Mutant("divergence/law/_law.py", "(1.0 - q) * of.above + q * of.beyond", "(1.0 - q) * of.above", APART),
     Mutant("divergence/law/_law.py", "mass * (1.0 + 2.0**-45), none", "mass * (1.0 - 2.0**-45), none", APART),
+    Mutant("divergence/law/_given.py", "_ROUNDED = 1.0 + 2.0**-40", "_ROUNDED = 1.0 - 2.0**-40", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "share + _SHARE", "share - 2.0**-38", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "grown = 1.0 + 2.0**-51", "grown = 1.0 - 2.0**-43", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "np.full(num, 2.0**-49 *", "np.full(num, 0.0 *", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "infinite_mass + float(masses[is_beyond].sum())", "infinite_mass", GIVEN_POINTS),
+    Mutant("divergence/law/_given.py", "np.append(first, mass[low:])", "np.append(0.0, mass[low:])", GIVEN_POINTS),
+    Mutant("bounds/_known_laws.py", "is_add=d is Direction.ADD", "is_add=d is Direction.REMOVE", KNOWN_LAWS),
     Mutant("divergence/law/_transform.py", "+ 0.5 * (u[1:] - u[:-1]) * slope", "", TRANSFORM),
     Mutant("divergence/law/_transform.py", "v * (of.slope + lost_mean) + 0.5", "0.5", TRANSFORM),
     Mutant("divergence/law/_transform.py", "* of.square + lost", "* of.square", TRANSFORM),
@@ -920,17 +922,6 @@ _ALLOCATION = (
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "* (1.0 + 2.0 * error + size)", "* (1.0 - 2.0 * error - size)", BOUNDS),
     Mutant("divergence/allocation/_profile.py", "found.above + moved, found.below + moved", "moved, moved", EXACT),
-    Mutant("divergence/allocation/_epoch_lanes.py", "jnp.maximum(value - error - found.excess, 0.0)", "value", LANES),
-    Mutant(
-        "divergence/allocation/_epoch_lanes.py", "turning * of.size_z) + beyond", "turning * of.size_z) - beyond", LANES
-    ),
-    Mutant(
-        "divergence/allocation/_epoch_lanes.py",
-        "0.5 * square[:, None] * z * z",
-        "-0.5 * square[:, None] * z * z",
-        LANES,
-    ),
-    Mutant("divergence/allocation/_lane_rule.py", "+ of.strip[:, None] * crude + window", "", LANES),
     Mutant("divergence/allocation/_lines.py", "error + np.exp(centre * x + self.log_tail)", "error", EXACT),
     Mutant("divergence/allocation/_lines.py", "error + self.copies(x, centre, self.period)", "error", EXACT),
     Mutant("divergence/allocation/_grid.py", "rest + linear_error - square_error", "rest", f"{EXACT} -k ratios"),
@@ -1035,7 +1026,7 @@ _SHUFFLED = (
     Mutant("divergence/response/_single_counts.py", "- distance - by_mean", "- distance + by_mean", SINGLE_COUNTS),
     Mutant("divergence/response/_single_counts.py", "excess >= 0.0", "excess >= -1e-7", SINGLE_COUNTS),
     Mutant("bounds/shuffle/_rounds.py", "log_up(rest, 64)", "-xp.inf", SHUFFLE_BOUNDS),
-    Mutant("papers/clones/_rounds.py", "+ log1mexp(jnp.minimum(log_slack, 0.0))", "", SHUFFLE_BOUNDS),
+    Mutant("papers/clones/_closed.py", "+ log1mexp(jnp.minimum(log_slack, 0.0))", "", SHUFFLE_BOUNDS),
     Mutant(
         "papers/clones/_reductions.py",
         "total = max(excess(high), lack(low))",
@@ -1059,9 +1050,9 @@ _SHUFFLED = (
     Mutant("divergence/response/_special_pair.py", "+ 12.0 * xp.abs(log_s)", "- 99.0 * xp.abs(log_s)", PAIR_ABOVE),
     Mutant("divergence/response/_special_pair.py", "+ 12.0 * xp.abs(chi2)", "- 99.0 * xp.abs(chi2)", PAIR_ABOVE),
     Mutant("divergence/response/_special_pair.py", "num_clients * value, 48)", "num_clients * value, -48)", PAIR_ABOVE),
-    Mutant("papers/girgis/_upper.py", "num_reports, _ULPS)", "num_reports, -_ULPS)", PAIR_ABOVE),
-    Mutant("papers/girgis/_upper.py", "- 16.0 * ULP * (", "+ 99.0 * ULP * (", PAIR_ABOVE),
-    Mutant("papers/girgis/_below.py", "down(excess, 18)", "down(excess, -18)", PAIR_ABOVE),
+    Mutant("papers/girgis/_from_above.py", "num_reports, _ULPS)", "num_reports, -_ULPS)", PAIR_ABOVE),
+    Mutant("papers/girgis/_from_above.py", "- 16.0 * ULP * (", "+ 99.0 * ULP * (", PAIR_ABOVE),
+    Mutant("papers/girgis/_from_below.py", "down(excess, 18)", "down(excess, -18)", PAIR_ABOVE),
     Mutant("divergence/response/_special_pair.py", "series = 1.0 + z / k", "series = 1.0 - z / k", GIRGIS_ROUNDED),
     Mutant("bounds/shuffle/_special_pairs.py", "log_up(xp.logaddexp(excess, tail), 16)", "excess", GIRGIS),
     Mutant("special/_chord.py", "* ((i - 1.0) / (a - 1.0))", "* (i / (a - 1.0))", GIRGIS),
@@ -1126,57 +1117,57 @@ _CHECKED_IN = (
     Mutant("divergence/check_in/_moments.py", "- log_width + slack", "- log_width - slack", CHECK_IN),
     Mutant("special/_rounding.py", "return value + error if upward else value - error", "return value", PAIR_BELOW),
     Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
+        "papers/check_ins/_from_below.py",
         "error = (1.0 if upward else -1.0) * ULP",
         "error = (-9.0 if upward else 9.0) * ULP",
         PAIR_BELOW,
     ),
     Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
+        "papers/check_ins/_from_below.py",
         "rest + sign_part - error",
         "rest + sign_part + 64.0 * error",
         PAIR_BELOW,
     ),
     Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
+        "papers/check_ins/_from_below.py",
         " - ULP * (4.0 + 8.0 * sizes)",
         " + 64.0 * ULP * (4.0 + 8.0 * sizes)",
         PAIR_BELOW,
     ),
     Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
+        "papers/check_ins/_from_below.py",
         "log_factor + behind - error",
         "log_factor + behind + 64.0 * error",
         PAIR_BELOW,
     ),
     Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
+        "papers/check_ins/_from_below.py",
         "falling = falling - ULP",
         "falling = falling + 64.0 * ULP",
         PAIR_BELOW,
     ),
     Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
+        "papers/check_ins/_from_below.py",
         "down(softplus(log_excess) / whole, 12)",
         "softplus(log_excess) / whole",
         PAIR_BELOW,
     ),
     Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
+        "papers/check_ins/_from_below.py",
         "moments + tilt + (error if upward else -error)",
         "moments + tilt + (-error if upward else error)",
         PAIR_BELOW,
     ),
     Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
+        "papers/check_ins/_from_below.py",
         "(up if upward else down)(gap * gap, 4)",
         "(down if upward else up)(gap * gap, 4)",
         PAIR_BELOW,
     ),
     Mutant(
-        "papers/check_ins/_shuffled_gaussian.py",
-        " - ULP * (4.0 + 4.0 * (_size(found) + log_x * j))",
-        " + 64.0 * ULP * (4.0 + 4.0 * (_size(found) + log_x * j))",
+        "papers/check_ins/_from_below.py",
+        " - ULP * (4.0 + 4.0 * (finite_size(found) + log_x * j))",
+        " + 64.0 * ULP * (4.0 + 4.0 * (finite_size(found) + log_x * j))",
         PAIR_BELOW,
     ),
     Mutant("papers/random_allocation/_few_steps.py", ".max() + 8.0) * ULP", ".max() + 8.0) * 0.0", FEW_STEPS),
@@ -1187,15 +1178,15 @@ _CHECKED_IN = (
     Mutant(
         "papers/random_allocation/_few_steps.py", "last = ULP * (1.0 + level) * (72.0 + s)", "last = 0.0", FEW_STEPS
     ),
-    Mutant("papers/clones/_blocks.py", "logs + sign * error", "logs", BLOCKS),
+    Mutant("papers/clones/_pairs.py", "logs + sign * error", "logs", BLOCKS),
     Mutant(
-        "papers/clones/_blocks.py",
+        "papers/clones/_pairs.py",
         "upper = log_up(log_sum_outward(upper, float(num_blocks), upward=True), math.log(num_blocks) + 1.0)",
         "upper = log_sum_exp(upper)",
         BLOCKS,
     ),
     Mutant(
-        "papers/clones/_blocks.py",
+        "papers/clones/_pairs.py",
         "lower = log_down(log_sum_outward(lower, float(num_blocks), upward=False), math.log(num_blocks) + 1.0)",
         "lower = log_sum_exp(lower)",
         BLOCKS,
@@ -1210,31 +1201,36 @@ _CHECKED_IN = (
     Mutant("papers/check_ins/_distributed.py", "doubled + error", "doubled - 64.0 * error", SINH),
     Mutant("papers/check_ins/_distributed.py", "x = x + slope(x) / (1.0 + bend)", "x = x + 0.0 * bend", SINH),
     Mutant(
-        "papers/girgis/_special_pairs.py",
+        "papers/girgis/_pairs.py",
         "(log_m + log_r) + ULP * error",
         "(log_m + log_r) - 64.0 * ULP * error",
         PAIR_ABOVE,
     ),
     Mutant(
-        "papers/girgis/_special_pairs.py",
+        "papers/girgis/_pairs.py",
         "log_weight + earlier + error",
         "log_weight + earlier - 64.0 * error",
         PAIR_ABOVE,
     ),
-    Mutant("papers/girgis/_special_pairs.py", "falling = falling + ULP", "falling = falling - 64.0 * ULP", PAIR_ABOVE),
-    Mutant("papers/girgis/_special_pairs.py", "found + ULP * (error + 2.0", "found - ULP * (error + 2.0", PAIR_ABOVE),
+    Mutant("papers/girgis/_pairs.py", "falling = falling + ULP", "falling = falling - 64.0 * ULP", PAIR_ABOVE),
+    Mutant("papers/girgis/_pairs.py", "found + ULP * (error + 2.0", "found - ULP * (error + 2.0", PAIR_ABOVE),
     Mutant(
-        "papers/check_ins/_conversion.py",
+        "papers/check_ins/_optimal_conversion.py",
         "above.value - above.error - ULP",
         "above.value + 4.0 * above.error + ULP",
         LEAST,
     ),
-    Mutant("papers/check_ins/_conversion.py", "rdp - least_rdp(", "rdp - 1.01 * least_rdp(", f"{CHECK_IN} -k optimal"),
+    Mutant(
+        "papers/check_ins/_optimal_conversion.py",
+        "rdp - least_rdp_lanes(",
+        "rdp - 1.01 * least_rdp_lanes(",
+        f"{CHECK_IN} -k optimal",
+    ),
     Mutant("divergence/response/_renyi.py", "(24.0 + 8.0 * size)", "(-96.0 - 32.0 * size)", LEAST),
     Mutant("papers/girgis/_ternary_response.py", "ULP * (288.0 +", "-9.0 * ULP * (288.0 +", GIRGIS_ROUNDED),
-    Mutant("papers/check_ins/_conversion.py", "lost < -1.0, log1mexp", "lost < -1.0, 0.0 * log1mexp", LEAST),
-    Mutant("papers/check_ins/_conversion.py", "below.error - ULP", "below.error + 64.0 * ULP", LEAST),
-    Mutant("papers/check_ins/_coupling.py", "rest * jnp.sum(moved", "0.0 * jnp.sum(moved", GUARANTEES),
+    Mutant("papers/check_ins/_optimal_conversion.py", "lost < -1.0, log1mexp", "lost < -1.0, 0.0 * log1mexp", LEAST),
+    Mutant("papers/check_ins/_optimal_conversion.py", "below.error - ULP", "below.error + 64.0 * ULP", LEAST),
+    Mutant("papers/check_ins/_profiles.py", "rest * jnp.sum(moved", "0.0 * jnp.sum(moved", GUARANTEES),
     Mutant(
         "bounds/check_in/_profile.py",
         "log_up(log_fixed, 8), log_up(grown, 32)",
@@ -1243,7 +1239,7 @@ _CHECKED_IN = (
     ),
     Mutant("divergence/check_in/_clones.py", "xp.log(contrast) + slack", "xp.log(contrast) - slack", CHECK_IN),
     Mutant(
-        "papers/check_ins/_first_cut.py",
+        "papers/check_ins/_guarantees.py",
         "log_up(weight + at.log_delta, 2.0), beyond[None]",
         "log_up(weight + at.log_delta, 2.0)",
         f"{CHECK_IN} -k counted",
@@ -1271,22 +1267,22 @@ _CHECKED_IN = (
     Mutant("papers/check_ins/_distributed.py", "(known, by_failure", "(known, 0.0 * by_failure", MOMENTS),
     Mutant("papers/check_ins/_distributed.py", "log_up(pmf_rounding(alone) - alone, 1.0)", "-alone", MOMENTS),
     Mutant("papers/check_ins/_distributed.py", "last + fall - beyond + ULP", "last + fall + ULP", MOMENTS),
-    Mutant("papers/check_ins/_first_cut.py", "log_contrast - error", "log_contrast + 64.0 * error", GUARANTEES),
-    Mutant("papers/check_ins/_first_cut.py", "1.0 - prob), 88)", "1.0 - prob), 0)", GUARANTEES),
-    Mutant("papers/check_ins/_first_cut.py", "failure, -1.0)), 6.0)", "failure, -1.0)), -4096.0)", GUARANTEES),
-    Mutant("papers/check_ins/_first_cut.py", "log_excess + ULP * 4.0", "log_excess - ULP * 64.0", GUARANTEES),
-    Mutant("papers/check_ins/_coupling.py", "2 * (num_users // 2) + 20", "-2 * (num_users // 2) - 20", GUARANTEES),
+    Mutant("papers/check_ins/_guarantees.py", "log_contrast - error", "log_contrast + 64.0 * error", GUARANTEES),
+    Mutant("papers/check_ins/_guarantees.py", "1.0 - prob), 88)", "1.0 - prob), 0)", GUARANTEES),
+    Mutant("papers/check_ins/_guarantees.py", "failure, -1.0)), 6.0)", "failure, -1.0)), -4096.0)", GUARANTEES),
+    Mutant("papers/check_ins/_guarantees.py", "log_excess + ULP * 4.0", "log_excess - ULP * 64.0", GUARANTEES),
+    Mutant("papers/check_ins/_profiles.py", "2 * (num_users // 2) + 20", "-2 * (num_users // 2) - 20", GUARANTEES),
     Mutant(
-        "papers/check_ins/_coupling.py",
+        "papers/check_ins/_profiles.py",
         "log_up(log_others + pmf_rounding(log_others), 1.0)",
         "log_others",
         GUARANTEES,
     ),
     Mutant(
-        "papers/check_ins/_coupling.py", "xp.expm1(epsilon), 10)), 6)", "xp.expm1(epsilon), -16)), -16)", GUARANTEES
+        "papers/check_ins/_profiles.py", "xp.expm1(epsilon), 10)), 6)", "xp.expm1(epsilon), -16)), -16)", GUARANTEES
     ),
-    Mutant("papers/check_ins/_coupling.py", "/ k)), 6.0), 2.0)", "/ k)), -64.0), -64.0)", GUARANTEES),
-    Mutant("papers/check_ins/_coupling.py", "xp.expm1(inner)), 12)", "xp.expm1(inner)), 0)", GUARANTEES),
+    Mutant("papers/check_ins/_profiles.py", "/ k)), 6.0), 2.0)", "/ k)), -64.0), -64.0)", GUARANTEES),
+    Mutant("papers/check_ins/_profiles.py", "xp.expm1(inner)), 12)", "xp.expm1(inner)), 0)", GUARANTEES),
     Mutant(
         "papers/clones/_reductions.py",
         "log_up(guarantee.log_delta + log_up(xp.log(sampling_prob), 4.0), 2.0)",
@@ -1316,10 +1312,13 @@ _GROUND = (
     Mutant("special/_elementary.py", "range(9, 1, -1)", "range(5, 1, -1)", ELEMENTARY),
     Mutant("special/_elementary.py", "far = size > 1.0\n    half", "far = size > 800.0\n    half", ELEMENTARY),
     Mutant(
-        "papers/check_ins/_conversion.py", "logexpm1(down(exponent, 8)), 40.0)", "logexpm1(exponent), -64.0)", LEAST
+        "papers/check_ins/_optimal_conversion.py",
+        "logexpm1(down(exponent, 8)), 40.0)",
+        "logexpm1(exponent), -64.0)",
+        LEAST,
     ),
     Mutant(
-        "papers/check_ins/_conversion.py",
+        "papers/check_ins/_optimal_conversion.py",
         "near = ratio > 0.5",
         "near = ratio > -1.0",
         LEAST,

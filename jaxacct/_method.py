@@ -198,11 +198,14 @@ class LaneMethod(Method):
         methods on the host know more, at no higher price.
       spares: names of the methods that traced code leaves out where this one is asked: they would have to be compiled,
         and are seldom sharper.
+      needs_known: it is made of numbers that are concrete while a program is traced, and does not apply to lanes, where
+        all are arrays.
     """
 
     lanes: Lanes = Lanes()
     only_traced: Callable[[Any], bool] = never
     spares: tuple[str, ...] = ()
+    needs_known: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -339,31 +342,6 @@ class BracketMethod(TwoEndedMethod):
     many: Callable[[Any, Query, Any, Sequence[Direction]], Mapping[Direction, Ends[Any]]] | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class LaneBracketMethod(TwoEndedMethod, LaneMethod):
-    """By a certified bracket of the value, on lanes, both directions at once.
-
-    Attributes:
-      bracket: ``(mechanism of lanes, query, target [L], size=) -> Ends`` of [2, L]: remove, then add.
-      traced_size: static size of the kernel inside a user's traced program.
-      concrete: the same bracket of one concrete point, which is asked where the numbers are concrete.
-      quick_sizes: sizes of the kernel, from cheap to sharp, that quick questions about many points try; () for none.
-      covers: ``(mechanism) -> `` for which points of a batch the kernel has more than a trivial answer, bool.
-    """
-
-    engine: Engine = Engine.CONTOUR
-    bracket: Callable[..., Ends[jax.Array]]
-    traced_size: Any
-    concrete: BracketMethod
-    quick_sizes: tuple[Any, ...] = ()
-    covers: Callable[[Any], Any] = always
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether quick questions ask for its bracket."""
-        return bool(self.quick_sizes)
-
-
 def one_sided(method: Method) -> bool:
     """Whether it answers on lanes, each direction for itself."""
-    return isinstance(method, LaneMethod) and not isinstance(method, LaneBracketMethod)
+    return isinstance(method, LaneMethod)

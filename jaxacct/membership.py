@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, Query
+from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, Query
 from jaxacct._precision import FEW_LANES, Kernel, KernelByStructure, Rounding
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
@@ -191,7 +191,7 @@ def _of_pair(mechanism: Shuffled, error: NDArray[Any]) -> Any:
 def _is_cheap(mechanism: Mechanism) -> bool:
     """Whether what answers first for delta takes some milliseconds at each epsilon, from the first one on."""
     first = plan(question_of(in_place_of(mechanism), Query.DELTA, 1.0))[0].method
-    on_host = isinstance(first, BracketMethod | LaneBracketMethod) or _is_of_lanes(first)
+    on_host = isinstance(first, BracketMethod) or _is_of_lanes(first)
     return on_host and max(first.cost, first.cold) <= Cost.TENTHS
 
 
@@ -212,9 +212,7 @@ def _is_hopeless(mechanism: Mechanism, error: NDArray[Any]) -> bool:
 
 def _is_of_lanes(method: Method) -> TypeGuard[LaneMethod]:
     """Whether it is a method on lanes that answers one concrete question on the host."""
-    if not isinstance(method, LaneMethod) or isinstance(method, LaneBracketMethod):
-        return False
-    return not callable(method.lanes.on_host) and bool(method.lanes.on_host)
+    return isinstance(method, LaneMethod) and not callable(method.lanes.on_host) and bool(method.lanes.on_host)
 
 
 def _deltas(mechanism: Mechanism, epsilons: NDArray[Any]) -> NDArray[Any]:
@@ -242,7 +240,10 @@ def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
         new = np.setdiff1d(new, at)
         at, kept = np.concatenate([at, new]), np.concatenate([kept, 1.0 - _deltas(mechanism, new)])
         new = np.zeros(0) if look is None else look(at, kept, level)
-    return _below(np.maximum(*_heights(at, kept, level)).max(axis=0)).reshape(error.shape)
+    found = np.maximum(*_heights(at, kept, level)).max(axis=0)
+    if not level.all():  # without false alarms, delta at the largest epsilon is all that is caught
+        found = np.where(level > 0.0, found, np.maximum(found, 1.0 - _about(mechanism, Query.DELTA, _LAST_LINE)))
+    return _below(found).reshape(error.shape)
 
 
 def _promising(epsilons: NDArray[Any], kept: NDArray[Any], level: NDArray[Any]) -> NDArray[Any]:

@@ -273,53 +273,53 @@ def _users(rng: np.random.Generator) -> list[np.ndarray]:
 
 _WHOLE = (2, 3, 7)
 _STATEMENTS = {
-    "girgis._statements._theorem1": lambda rng: ([*_users(rng), rng.uniform(0.1, 0.9, _LANES)], {"orders": _WHOLE}),
-    "girgis._statements._theorem2": lambda rng: ([*_users(rng), 0.5], {"orders": _WHOLE, "sharp": True}),
-    "girgis._statements._earlier": lambda rng: (_users(rng), {"orders": _WHOLE}),
-    "girgis._statements._corollary1": lambda rng: (_users(rng), {"orders": _WHOLE}),
-    "girgis._statements._best_split": lambda rng: (_users(rng), {"orders": _WHOLE}),
-    "girgis._statements._exact": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "nodes": 64, "window": 64}),
-    "girgis._statements._moments": lambda rng: (_users(rng), {"orders": _WHOLE, "nodes": 64}),
-    "girgis._statements._sampled": lambda rng: ([*_users(rng), 0.3], {"orders": _WHOLE, "nodes": 64, "num_bits": 17}),
-    "girgis._statements._chords": lambda rng: ([*np.cumsum(_curve(rng)[:3], axis=0)], {"orders": (1.5, 2.0, 3.5)}),
-    "girgis._pair_statements._by_moments": lambda rng: ([*_users(rng), 0.1], {"orders": _WHOLE, "own": True}),
-    "girgis._pair_statements._by_exponential": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "sharp": True}),
-    "girgis._pair_statements._by_series": lambda rng: ([*_users(rng), 0.5], {"orders": _WHOLE, "num_bits": None}),
-    "girgis._pair_statements._chi_square": lambda rng: (_users(rng)[1:], {}),
-    "girgis._pair_statements._tail": lambda rng: (_users(rng), {"index": 5}),
-    "girgis._pair_statements._log_moments": lambda rng: ([*_users(rng), 0.5], {"top": 7}),
-    "girgis._lower_statements._response": lambda rng: (
+    "girgis._from_above._theorem1": lambda rng: ([*_users(rng), rng.uniform(0.1, 0.9, _LANES)], {"orders": _WHOLE}),
+    "girgis._from_above._theorem2": lambda rng: ([*_users(rng), 0.5], {"orders": _WHOLE, "sharp": True}),
+    "girgis._from_above._earlier": lambda rng: (_users(rng), {"orders": _WHOLE}),
+    "girgis._from_above._corollary1": lambda rng: (_users(rng), {"orders": _WHOLE}),
+    "girgis._from_above._best_split": lambda rng: (_users(rng), {"orders": _WHOLE}),
+    "girgis._from_above._exact": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "nodes": 64, "window": 64}),
+    "girgis._from_above._moments": lambda rng: (_users(rng), {"orders": _WHOLE, "nodes": 64}),
+    "girgis._from_above._sampled": lambda rng: ([*_users(rng), 0.3], {"orders": _WHOLE, "nodes": 64, "num_bits": 17}),
+    "girgis._from_above._chords": lambda rng: ([*np.cumsum(_curve(rng)[:3], axis=0)], {"orders": (1.5, 2.0, 3.5)}),
+    "girgis._pairs._by_moments": lambda rng: ([*_users(rng), 0.1], {"orders": _WHOLE, "own": True}),
+    "girgis._pairs._by_exponential": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "sharp": True}),
+    "girgis._pairs._by_series": lambda rng: ([*_users(rng), 0.5], {"orders": _WHOLE, "num_bits": None}),
+    "girgis._pairs._chi_square": lambda rng: (_users(rng)[1:], {}),
+    "girgis._pairs._tail": lambda rng: (_users(rng), {"index": 5}),
+    "girgis._pairs._log_moments": lambda rng: ([*_users(rng), 0.5], {"top": 7}),
+    "girgis._from_below._response": lambda rng: (
         _users(rng),
         {"orders": (1.5, 7.0), "window": 128, "reverse": True},
     ),
-    "girgis._lower_statements._simple": lambda rng: (_users(rng), {"orders": _WHOLE}),
-    "girgis._lower_statements._ternary": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "window": 64}),
-    "girgis._lower_statements._largest": lambda rng: (
+    "girgis._from_below._simple": lambda rng: (_users(rng), {"orders": _WHOLE}),
+    "girgis._from_below._ternary": lambda rng: (_users(rng), {"orders": (1.5, 7.0), "window": 64}),
+    "girgis._from_below._largest": lambda rng: (
         _users(rng),
         {"orders": (1.5, 7.0), "window": 128, "reverse_window": 128, "ternary": 32},
     ),
-    "girgis._formulas._split": lambda rng: (_users(rng), {}),
-    "girgis._formulas._sampled": lambda rng: (
+    "girgis._published._split": lambda rng: (_users(rng), {}),
+    "girgis._published._sampled": lambda rng: (
         [rng.uniform(0.01, 0.9, _LANES), *_curve(rng)[:6]],
         {"orders": _WHOLE, "general": True},
     ),
-    "clones._result_statements._approximate_epsilon": lambda rng: (
+    "clones._reductions._approximate_epsilon": lambda rng: (
         [*_users(rng), np.log(_between(1e-30, 1e-12, rng=rng)), np.log(1e-6)],
         {"window": 512},
     ),
-    "clones._result_statements._purified_epsilon": lambda rng: (
+    "clones._reductions._purified_epsilon": lambda rng: (
         [*_users(rng), _between(0.01, 0.1, rng=rng), np.log(1e-6)],
         {"window": 512},
     ),
-    "clones._result_statements._fewest_reports": lambda rng: (
+    "clones._sufficient._fewest_reports": lambda rng: (
         [_between(0.5, 2.0, rng=rng), 0.4, np.log(1e-6), 1e7],
         {"window": 512},
     ),
-    "clones._result_statements._subsampled": lambda rng: ([_between(0.05, 4.0, rng=rng), -20.0, 0.1], {}),
-    "clones._result_statements._replaced": lambda rng: ([_between(0.05, 4.0, rng=rng), -20.0], {}),
-    "clones._result_statements._sufficient": lambda rng: ([_between(0.05, 4.0, rng=rng), -20.0, 2.0], {}),
-    "clones._result_statements._least": lambda rng: ([_between(0.05, 4.0, rng=rng), -20.0, 2.0], {}),
-    "clones._result_statements._total": lambda rng: ([0.3, -20.0, *_users(rng), -40.0, 3.0], {}),
+    "clones._reductions._subsampled": lambda rng: ([_between(0.05, 4.0, rng=rng), -20.0, 0.1], {}),
+    "clones._reductions._replaced": lambda rng: ([_between(0.05, 4.0, rng=rng), -20.0], {}),
+    "clones._sufficient._sufficient": lambda rng: ([_between(0.05, 4.0, rng=rng), -20.0, 2.0], {}),
+    "clones._sufficient._least": lambda rng: ([_between(0.05, 4.0, rng=rng), -20.0, 2.0], {}),
+    "clones._reductions._total": lambda rng: ([0.3, -20.0, *_users(rng), -40.0, 3.0], {}),
 }
 
 
@@ -356,11 +356,9 @@ MODULE_KERNELS = {
 STATEMENTS = {f"jaxacct.papers.{name}": arguments for name, arguments in _STATEMENTS.items()}
 """The same for the statements of the papers."""
 # optimised in 5 seconds and more
-_SLOW_KERNELS = {"jaxacct.membership._CLONES", "jaxacct.papers.girgis._lower_statements._largest"}
-_SLOW_KERNELS |= {
-    f"jaxacct.papers.clones._result_statements.{name}"
-    for name in ("_approximate_epsilon", "_purified_epsilon", "_fewest_reports")
-}
+_SLOW_KERNELS = {"jaxacct.membership._CLONES", "jaxacct.papers.girgis._from_below._largest"}
+_SLOW_KERNELS |= {f"jaxacct.papers.clones._reductions.{name}" for name in ("_approximate_epsilon", "_purified_epsilon")}
+_SLOW_KERNELS |= {"jaxacct.papers.clones._sufficient._fewest_reports"}
 
 
 def _module_kernels():

@@ -190,7 +190,7 @@ def _grown(field: Field) -> np.ndarray:
 _WAYS = [
     pytest.param(name, field, marks=[pytest.mark.slow] * (name in _SLOW), id=f"{name}-{field.name}")
     for name, mechanism in ASKED.items()
-    if name != "Pld"  # to JAX a leaf, without fields
+    if name != "Pld"  # without fields
     for field in fields_of(mechanism)
     if field.spec.privacy is not None
 ]

@@ -157,3 +157,9 @@ def test_nothing_dear_is_looked_at_before_the_lines(monkeypatch):
     monkeypatch.setattr(membership, "_about", lambda *question: asked.append(question))
     assert not membership._is_hopeless(ja.Shuffled(ja.LocalRandomizer(2.0), 50_000, 30), np.array([0.01]))
     assert not asked
+
+
+def test_without_false_alarms_delta_alone_is_caught():
+    """It read 1e-3: beside a rate of 0 that was taken to be negligible."""
+    assert 1e-7 <= 1.0 - ja.tradeoff(ja.EpsilonDelta(1.0, 1e-7), 0.0) <= 1.001e-7
+    assert ja.tradeoff(ja.EpsilonDelta(1.0, 1e-7), [0.0, 0.1])[0] >= 1.0 - 1.001e-7

@@ -12,6 +12,7 @@ from support.bins import SMALL, gram, normalised, quadrature
 import jaxacct as ja
 from jaxacct.bounds.correlated import _sampled
 from jaxacct.cli import main
+from jaxacct.sweeping import SweepResult
 
 NAME = "monte carlo"
 RUN = SMALL["two bands"]
@@ -142,6 +143,22 @@ def test_sweeps_say_what_their_numbers_are():
     assert found.bound is ja.Bound.ESTIMATE
     assert found.values[0] > found.values[1] > 0.0
     assert told
+
+
+def test_tables_of_sweeps_call_the_column_an_estimate(tmp_path, capsys):
+    path = tmp_path / "swept.csv"
+    asked = ["sweep", *COMMAND, NAME, "--noise-multiplier", "1.5,2", "--epsilon", "1", "--out", str(path)]
+    assert main(asked) == 0
+    told = capsys.readouterr().err
+    assert (
+        told == "jaxacct sweep: each number is an estimate with confidence 1 - 1e-12 over its samples, not certified\n"
+    )
+    assert path.read_text().splitlines()[0] == "noise_multiplier,delta_estimate"
+    assert main([*asked, "--resume"]) == 0
+    loaded = SweepResult.load(path)
+    assert (loaded.quantity, loaded.bound) == ("delta", ja.Bound.ESTIMATE)
+    assert list(loaded.columns()) == ["noise_multiplier", "delta_estimate"]
+    assert loaded.values[0] > loaded.values[1] > 0.0
 
 
 class Apart(Executor):

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.questions import Asked, asked
+from support.mechanisms import EXAMPLES
+from support.questions import RANDOMIZERS, RELATIONS, RELEASES, SCHEMES, Asked, asked
 
 import jaxacct as ja
 from jaxacct import Bound
@@ -31,6 +32,7 @@ _LEAST_DELTA = 1e-40  # below it the ends of loss distributions are orders of ma
 _LEAST_EPSILON = 1e-4  # below it epsilons hardly change what delta is
 _LOOSE = {ja.ShuffledBatches, ja.PartialShuffledBatches, ja.PrivateSelection}  # whose questions differ more
 _LOOSE_WIDTH = 0.15  # of these, and of the epsilons that are asked back
+_ERRORS = 1e-4  # by which the rates of errors of two answers may differ: a trade-off has finitely many points
 _ORDERS = (1.25, 2.0, 5.0, 32.0)
 
 
@@ -186,6 +188,38 @@ def _compared(of: Asked, answer: float, interval: Any, ask: Asker) -> None:
     )
 
 
+def _attacked(of: Asked, answer: float, rng: np.random.Generator, ask: Asker) -> None:
+    """An attack catches no more than the certified pair (epsilon, delta) says, up to the width of both."""
+    rate = float(rng.choice([0.0, 1e-9, 1e-3, 0.1, 0.5]))
+    errors = ask(f"tradeoff at {rate}", lambda: float(ja.tradeoff(of.mechanism, rate)))
+    if errors is None:
+        return
+    ask.check(0.0 <= errors <= 1.0 - rate, f"tradeoff: {errors!r} at {rate}")
+    pair = {of.query: answer * (1.0 + _width(of, of.query)), _OTHER[of.query]: of.target}
+    certified = errors_of_pair(pair[Query.EPSILON], pair[Query.DELTA], rate)
+    if pair[Query.DELTA] > _LEAST_DELTA:
+        ask.check(errors >= certified - _ERRORS, f"tradeoff: {errors!r} at {rate}, but the pair says {certified!r}")
+
+
+def errors_of_pair(epsilon: float, delta: float, rate: float) -> float:
+    """The least rate of missed records beside `rate` false alarms of what is (epsilon, delta)-private."""
+    growth = math.exp(min(epsilon, 700.0))
+    return max(0.0, 1.0 - delta - growth * rate, (1.0 - delta - rate) / growth)
+
+
+def _drawn(of: Asked, rng: np.random.Generator, ask: Asker) -> None:
+    """A loss distribution from above lies above the one from below."""
+    direction = list(ja.Direction)[rng.integers(2)]
+    at = of.target if of.query is Query.DELTA else 1.0
+    found = {
+        bound: ask(f"pld {bound}", lambda bound=bound: ja.pld(of.mechanism, direction=direction, bound=bound).delta(at))
+        for bound in (Bound.UPPER, Bound.LOWER)
+    }
+    upper, lower = found[Bound.UPPER], found[Bound.LOWER]
+    if upper is not None and lower is not None:
+        ask.check(0.0 <= lower <= upper <= 1.0, f"wrong side: pld in {lower!r}, {upper!r} at {at!r}")
+
+
 def complaints(*seed: int, seconds: float = SECONDS) -> list[str]:
     """What is wrong with the answers to one random question, each with the question."""
     of, rng, ask = asked(*seed), np.random.default_rng([*seed, 1]), Asker(seconds)
@@ -209,7 +243,15 @@ def complaints(*seed: int, seconds: float = SECONDS) -> list[str]:
             _compared(of, answer, interval, ask)
     if rng.random() < 0.5:
         _beside(of, answer, interval, ask)
+    if answer is not None and rng.random() < _COMPARED:
+        _attacked(of, answer, rng, ask)
+    if rng.random() < _COMPARED:
+        _drawn(of, rng, ask)
     return [f"{list(seed)} {of.mechanism!r} {of.query.given}={of.target!r}: {c}" for c in ask.complaints]
+
+
+def test_every_kind_is_asked_about():
+    assert {*RELEASES, *SCHEMES, *RANDOMIZERS, *RELATIONS} == set(EXAMPLES)
 
 
 def test_random_questions():

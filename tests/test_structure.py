@@ -17,7 +17,7 @@ from support.importing import named_modules
 import jaxacct
 import jaxacct as ja
 from jaxacct import bounds, mechanisms
-from jaxacct._method import LaneBracketMethod, LaneMethod, Method, ProfileMethod, RenyiMethod
+from jaxacct._method import LaneMethod, Method, ProfileMethod, RenyiMethod
 from jaxacct._types import Bound
 from jaxacct.answering import _loop
 from jaxacct.bounds import methods_for
@@ -134,8 +134,7 @@ _REFUSED = {
 _MAY_CALL = {
     "_ground.py": {"log1p", "tanh"},  # which looks at them where they are used
     "special/_elementary.py": {"log1p", "tanh"},  # which mends them
-    "divergence/allocation/_lane_rule.py": {"log1p"},  # of arguments where it is good
-    "divergence/allocation/_epoch_lanes.py": {"erfc"},  # where a line is put certifies nothing
+    "divergence/law/_plan.py": {"log1p", "expm1"},  # where lines are put certifies nothing
 }
 
 
@@ -389,7 +388,6 @@ def test_the_memory_of_a_lane_is_known_for_every_static(examples):
         for method in (m for m in methods_for(example) if isinstance(m, LaneMethod)):
             static = method.lanes.statics(example)
             static |= {"orders": method.grids[-1]} if isinstance(method, RenyiMethod) else {}
-            static |= {"size": method.traced_size} if isinstance(method, LaneBracketMethod) else {}
             assert method.lanes.bytes(**static) > 0, method.name
             with pytest.raises(TypeError):
                 method.lanes.bytes(**static, unknown=1)

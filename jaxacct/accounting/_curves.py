@@ -92,7 +92,7 @@ def rdp(
     plans = tuple(renyi_plan(mechanism, d) for d in directions)
     if not any(plans) and not has_lanes(mechanism):
         raise ValueError(
-            f"mechanism={mechanism!r} has a loss distribution only: no Renyi divergences, nothing inside jit; "
+            f"mechanism={mechanism!r} has a loss distribution only: no Renyi divergences; "
             "ask for its epsilon, delta, pld or compare"
         )
     values = _RDP(mechanism, orders=tuple(wanted.tolist()), parts=plans)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct import _trees
-from jaxacct._jax import jax, jnp
-from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
+from jaxacct._jax import jax
+from jaxacct._method import BracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct._validate import is_exact
@@ -26,8 +26,6 @@ from jaxacct.special._namespace import xp
 _TRACED_GRID = 1
 # Points that are still open are asked about by themselves, a power of this number of them: few programs are compiled.
 _GROWTH = 4
-# lanes of the least program for a bracket of many points
-_FEWEST_LANES = 32
 
 
 class Answer(NamedTuple):
@@ -152,27 +150,6 @@ def _on_grids(
     return Answer(value.reshape(shape), order.reshape(shape), edge.reshape(shape))
 
 
-@functools.lru_cache(maxsize=64)
-def bracket_kernel(method: LaneBracketMethod, query: Query) -> KernelByStructure:
-    """The compiled programs of a bracket on lanes."""
-
-    def ends(mechanism: Mechanism, target: jax.Array, size: Any) -> tuple[jax.Array, jax.Array]:
-        lower, upper = method.bracket(mechanism, query, target, size=size)
-        ok = in_domain(mechanism) & query.allowed(target)
-        lower = jnp.where(ok & is_exact(target) & ~jnp.isnan(lower), lower, 0.0)
-        return lower, jnp.where(ok & ~jnp.isnan(upper), upper, query.worst)
-
-    ends.__name__ = f"{method.name}_{query.value}"
-    return KernelByStructure(ends, (Rounding.DOWN, Rounding.UP), method.lanes.bytes)
-
-
-def bracket_on_lanes(
-    method: LaneBracketMethod, mechanism: Mechanism, query: Query, target: Any, size: Any
-) -> Ends[Any]:
-    """Bracket of the answer at one size of the kernel, batch + [2]: remove, then add."""
-    return Ends(*bracket_kernel(method, query)(mechanism, target, size=size))
-
-
 def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: NDArray[Any]) -> tuple[Mechanism, Any]:
     """The mechanism and target of some points of a batch, by number."""
     leaves, structure = _trees.flatten(mechanism)
@@ -196,39 +173,6 @@ def ask_where(todo: NDArray[Any], method: LaneMethod, mechanism: Mechanism, quer
     for whole, of in zip(every, ask(method, fields, query, goal), strict=True):
         whole[at] = of
     return Answer(*(x.reshape(todo.shape) for x in every))
-
-
-def bracket_many(
-    method: LaneBracketMethod,
-    where: NDArray[Any],
-    mechanism: Mechanism,
-    query: Query,
-    target: Any,
-    columns: Sequence[int],
-    goal: float,
-) -> Ends[Any]:
-    """Brackets of many points, [directions] + batch; a larger size for those that are wider than `goal`, relative.
-
-    Args:
-      where: bool of the shape of the batch: the points to bracket; the others get the trivial ends.
-      columns: the directions wanted, 0 for remove, 1 for add; the larger of them is what has to be narrow.
-    """
-    shape, num = where.shape, where.size
-    lower, upper = np.zeros((len(columns), num)), np.full((len(columns), num), query.worst)
-    todo = where.reshape(-1)
-    for size in method.quick_sizes:
-        at = np.flatnonzero(todo)
-        at = np.resize(at, max(len(at), min(num, _FEWEST_LANES)))
-        fields, asked = _points_at(mechanism, target, shape, at)
-        found = bracket_on_lanes(method, fields, query, asked, size)
-        lower[:, at] = np.maximum(lower[:, at], found.lower.T[list(columns)])
-        upper[:, at] = np.minimum(upper[:, at], found.upper.T[list(columns)])
-        low = lower.max(0)
-        with np.errstate(invalid="ignore"):
-            todo = todo & ~(upper.max(0) - low <= goal * low)
-        if not todo.any():
-            break
-    return Ends(*(x.reshape((len(columns), *shape)) for x in (lower, upper)))
 
 
 def bracket_points(

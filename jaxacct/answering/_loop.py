@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from jaxacct._jax import jnp
 from jaxacct._method import (
     BOTH,
     Bracketing,
     BracketMethod,
-    LaneBracketMethod,
     LaneMethod,
     Method,
     ProfileMethod,
@@ -31,14 +28,12 @@ from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.answering._beaten import is_beaten, note_beaten
 from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._inverted import invert
-from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_many, bracket_on_lanes, bracket_points
+from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_points
 from jaxacct.answering._loose import warn_of_looseness
 from jaxacct.answering._plan import Step, plan
 from jaxacct.answering._question import Question, directions_of
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
-_QUICK_GOAL = 1e-3  # at which quick questions try no larger program
-MANY_POINTS = 256  # from which on quick questions compile a bracket's program: some 5 s, the host 20 ms a point
 SEVERAL = 4  # points bracketed together
 _SAME = 1e-6  # relative width beyond which points are both bracketed together and asked one by one: then all the same
 
@@ -145,38 +140,11 @@ def _ask_two_sided(step: Step, found: Found) -> None:
     is_exact = found.exact.issuperset(step.directions)
     if is_exact and not (found.question.wants_lower and Bound.LOWER in step.method.ends):
         return
-    if isinstance(step.method, LaneBracketMethod):
-        if found.question.is_traced:
-            _ask_traced(step.method, step.directions, found)
-            return
-        where = np.ones(found.question.shape, bool)
-        if found.question.is_quick and found.question.method is None and where.size >= MANY_POINTS:
-            where = np.broadcast_to(step.method.covers(found.question.mechanism), where.shape)
-            if np.count_nonzero(where) >= MANY_POINTS:
-                _ask_lanes(step.method, where, step.directions, found)
-        _ask_host(step.method.concrete, step.directions, found, where)
-    else:
-        assert isinstance(step.method, BracketMethod)
-        _ask_host(step.method, step.directions, found)
+    assert isinstance(step.method, BracketMethod)
+    _ask_host(step.method, step.directions, found)
 
 
-def _ask_traced(method: LaneBracketMethod, directions: Sequence[Direction], found: Found) -> None:
-    """Upper ends inside a user's program, at the one size that serves there."""
-    question = found.question
-    ends = bracket_on_lanes(method, question.mechanism, question.query, question.target, method.traced_size)
-    for column, d in enumerate(Direction):
-        if d in directions:
-            found.narrow(Asked(method, Answer(ends.upper[..., column], jnp.nan, False)), d)
-
-
-def _ask_lanes(method: LaneBracketMethod, where: NDArray[Any], directions: Sequence[Direction], found: Found) -> None:
-    """Both ends of the concrete points that `where` marks, as narrow as a quick question wants them."""
-    columns, of = [list(Direction).index(d) for d in directions], found.question
-    ends = bracket_many(method, where, of.mechanism, of.query, of.target, columns, _QUICK_GOAL)
-    _take_in(method, ends, directions, found)
-
-
-def _take_in(method: LaneBracketMethod | BracketMethod, ends: Ends[Any], directions: Any, found: Found) -> None:
+def _take_in(method: BracketMethod, ends: Ends[Any], directions: Any, found: Found) -> None:
     """Both ends of all points, [directions] + batch."""
     of_reduction = method.is_of_reduction(found.question.mechanism)
     for lower, upper, d in zip(ends.lower, ends.upper, directions, strict=True):
@@ -219,7 +187,9 @@ def _ask_host(
     """
     question = found.question
     if question.is_traced:
-        raise ValueError(f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
+        raise ValueError(
+            f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad; leave it out there"
+        )
     is_part = question.share < 1.0 and not question.shape  # of a search, mostly
     if is_part and not is_asked_anyway:
         found.skipped += ((method, d) for d in directions if is_beaten(method, question, d))

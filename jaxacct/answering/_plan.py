@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Method, RenyiMethod, one_sided
+from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod, one_sided
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
@@ -144,7 +144,7 @@ def _unspared(methods: list[Method]) -> list[Method]:
 
 def is_quick_bracket(method: Method) -> bool:
     """Whether quick questions ask for its bracket."""
-    return isinstance(method, BracketMethod | LaneBracketMethod) and method.is_quick
+    return isinstance(method, BracketMethod) and method.is_quick
 
 
 def is_last_resort(method: Method) -> bool:

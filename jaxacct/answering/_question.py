@@ -16,7 +16,7 @@ from jaxacct._method import Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, Progress
 from jaxacct._validate import check_positive, check_precision, checked_choice, checked_number
-from jaxacct.bounds.composed import has_lanes, has_quick
+from jaxacct.bounds.composed import answers_in_programs, has_quick, unknown_numbers
 from jaxacct.mechanisms._base import Description, Mechanism, not_a_mechanism
 from jaxacct.mechanisms._given import check_given
 
@@ -139,10 +139,17 @@ def question_of(
 def _width(precision: float | None, query: Query, mechanism: Mechanism, target: Any) -> float:
     """`precision` for `mechanism`; where None, 0.1 % of epsilon or 1 % of delta, and inf inside traced code."""
     traced = is_traced(mechanism, target)
-    if traced and not has_lanes(mechanism):
+    if traced and not answers_in_programs(mechanism):
+        names = ", ".join(unknown_numbers(mechanism))
+        if not names:
+            raise ValueError(
+                f"mechanism={mechanism!r} is bounded by methods on the host only: it cannot be asked inside jit, vmap "
+                "or grad; ask outside, where sweep asks for many"
+            )
         raise ValueError(
-            f"mechanism={mechanism!r} has a loss distribution only: it cannot run inside jit or grad; ask for it "
-            "outside, where its numbers are concrete (sweep asks for many), or for what has Renyi divergences"
+            f"mechanism={mechanism!r} has a loss distribution only, which is made of concrete single numbers: inside "
+            f"jit, vmap or grad {names} must be closed over by the program (the target, and how often a part of "
+            "Composed is run, may be traced); or ask outside, where sweep asks for many"
         )
     if not traced and not has_quick(mechanism):
         precision = None if precision == math.inf else precision  # there is nothing quicker

@@ -6,10 +6,10 @@ the question is answered too: the kind of a method (`_loop`), and the number of 
 
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, LaneBracketMethod, LaneMethod, Method, RenyiMethod, one_sided
+from jaxacct._method import BracketMethod, LaneMethod, Method, RenyiMethod, one_sided
 from jaxacct._precision import Way, platform, way_of
 from jaxacct._types import Bound, Direction
-from jaxacct.answering._loop import MANY_POINTS, SEVERAL
+from jaxacct.answering._loop import SEVERAL
 from jaxacct.answering._plan import Step, is_last_resort, plan
 from jaxacct.answering._question import Question
 
@@ -73,9 +73,6 @@ def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
     num_points = question.num_points
     if isinstance(method, LaneMethod) and one_sided(method):
         device, chunks, reason = _on_lanes(method, question, num_points)
-    elif _has_program(step, question):
-        device, chunks = _device_of_programs(), "all that the program covers together, the others one by one"
-        reason = f"{MANY_POINTS} points or more are worth a program"
     else:
         device, chunks, reason = _on_host(method, question, num_points)
     return Run(engine, device, chunks, f"{asked}; {reason}")
@@ -98,19 +95,12 @@ def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[
 
 def _on_host(method: object, question: Question, num_points: int) -> tuple[str, str, str]:
     """Device, chunks and the reason for both, of a bracket of concrete points."""
-    host = method.concrete if isinstance(method, LaneBracketMethod) else method
-    has_many = isinstance(host, BracketMethod) and host.many is not None and question.method is None
+    has_many = isinstance(method, BracketMethod) and method.many is not None and question.method is None
     if num_points == 1:
         return _NUMPY, _ONE, "its work is driven step by step"
     if has_many and num_points >= SEVERAL:
         return _NUMPY, "all open points together, those that stay wide one by one", "it brackets many points at once"
     return _NUMPY, "one by one", "each point's work is driven step by step"
-
-
-def _has_program(step: Step, question: Question) -> bool:
-    """Whether a quick question about many points has a bracket compiled."""
-    is_bracket = isinstance(step.method, LaneBracketMethod) and question.method is None
-    return is_bracket and question.is_quick and question.num_points >= MANY_POINTS
 
 
 def _chunks(way: Way, num_points: int) -> str:

@@ -69,9 +69,9 @@ class Asking(NamedTuple):
 
 
 def _profiles(asking: Asking, run: Mechanism | None) -> tuple[ProfileMethod, ...]:
-    """The upper profiles of both directions of a run."""
+    """The upper profiles of both directions of a run, whatever its numbers."""
     found = () if run is None else asking.methods_of(run, ProfileMethod)
-    return tuple(m for m in found if Bound.UPPER in m.ends and set(m.directions) >= set(BOTH))
+    return tuple(m for m in found if Bound.UPPER in m.ends and set(m.directions) >= set(BOTH) and not m.needs_known)
 
 
 def _profile(asking: Asking, run_of: _Run, directions: tuple[Direction, ...], theorem: str) -> ProfileMethod:

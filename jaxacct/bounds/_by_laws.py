@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from jaxacct._jax import jax, jnp
 from jaxacct._method import BOTH, Cost, Engine, Lanes, ProfileMethod, always
 from jaxacct._types import Direction
 from jaxacct.bounds._clones_pair import has_pair
+from jaxacct.bounds._known_laws import Known, all_given
 from jaxacct.bounds._releases import (
     WHOLE_POINTS,
     Releases,
     covered,
     harmless,
     most,
+    nothing_known,
     numbers_of,
     releases_of,
     room_of,
@@ -61,10 +63,11 @@ _LOG_CUT_OF_BASE = -3.0  # log of the share of that which single ratios of an ep
 _FIRST, _LEAST, _LARGEST, _TIMES = -20.0, -60.0, -12.0, 3
 
 
-def _laws(of: Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
+def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
     """Laws [R, V] of all releases for deltas like this one, how often they are run [R], and gaps [R, P].
 
     Args:
+      given: constants [W, K], the laws of the last K releases in each direction, of which the first is taken here.
       is_moved: static; whether there are V = 1 + P of each, the others with each of its P numbers moved by its gap.
         Else V = 1.
     """
@@ -109,27 +112,39 @@ def _laws(of: Releases, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
     laws = []
     widths = [len(kinds[0]) - 1 if kinds else 0 for kinds in of]
     for name, width, (first, last) in zip(of._fields, widths, itertools.pairwise(ends), strict=True):
-        if width:
+        if width and name in makers:
             laws.append(jax.lax.map(lambda x, f=makers[name], n=width: f(*x.T[:n]), numbers[first:last]))
+    if given is not None:
+        laws.append(jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x[0])[:, None], len(ways), axis=1), given))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *laws), counts, gaps
 
 
-def _run(laws: Law, counts: Any) -> Run:
-    """The releases as they are."""
-    return Run(jax.tree.map(lambda x: x[:, 0], laws), counts)
+def _toward(laws: Law, given: Law | None, add: Any) -> Law:
+    """The laws [R, V] of a direction: those of traced numbers serve both, what is given has one for each."""
+    if given is None or given.points.shape[0] == 1:
+        return laws
+
+    def chosen(whole: Any, ways: Any) -> Any:
+        own = jnp.where(add, ways[1], ways[0])[:, None]
+        return whole.at[-own.shape[0] :].set(jnp.broadcast_to(own, (own.shape[0], *whole.shape[1:])))
+
+    return jax.tree.map(chosen, laws, given)
+
+
+def _run(laws: Law, given: Law | None, counts: Any, add: Any) -> Run:
+    """The releases as they are, in one direction."""
+    toward = _toward(jax.tree.map(lambda x: x[:, :1], laws), given, add)
+    return Run(jax.tree.map(lambda x: x[:, 0], toward), counts)
 
 
 _WAYS = (False, True)  # remove, then add
 
 
-def _worse(of: Releases, answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """The larger of the answers of the two directions, the line that gave it, and whether that is the add direction.
-
-    Rounds of reports are the same in both.
-    """
-    if of.rounds:
+def _worse(ways: tuple[bool, ...], answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    """The larger of the answers of the directions, the line that gave it, and whether that is the add direction."""
+    if len(ways) == 1:
         return *answer(jnp.asarray(False)), jnp.asarray(False)
-    found = jax.lax.map(answer, jnp.asarray(_WAYS))
+    found = jax.lax.map(answer, jnp.asarray(ways))
     is_add = found.value[1] > found.value[0]
     value, line = jax.tree.map(lambda x: jnp.where(is_add, x[1], x[0]), tuple(found))
     return value, line, is_add
@@ -155,44 +170,58 @@ def _tangent(t: Any) -> Any:
     return jnp.zeros(()) if isinstance(t, jax.custom_derivatives.SymbolicZero) else t
 
 
-def _lane_epsilon(make: Callable[..., Releases], target: Any, leaves: tuple[Any, ...]) -> Any:
-    """Epsilon at a log delta, of one lane."""
+class _Lane(NamedTuple):
+    """What is the same for all lanes.
 
-    def found(target: Any, of: Releases, laws: Law, counts: Any) -> tuple[Any, Any, Any]:
-        run = _run(laws, counts)
-        return _worse(of, lambda add: epsilon(run, add, target))
+    Attributes:
+      make: ``(*leaves) -> `` the releases.
+      given: the laws of those that are known, constants [W, K]; or None.
+      ways: for each direction, whether it is the add direction.
+    """
+
+    make: Callable[..., Releases]
+    given: Law | None
+    ways: tuple[bool, ...]
+
+
+def _lane_epsilon(lane: _Lane, target: Any, leaves: tuple[Any, ...]) -> Any:
+    """Epsilon at a log delta, of one lane."""
+    make, given, ways = lane
+
+    def found(target: Any, laws: Law, counts: Any) -> tuple[Any, Any, Any]:
+        return _worse(ways, lambda add: epsilon(_run(laws, given, counts, add), add, target))
 
     @jax.custom_jvp
     def upper(target: Any, *leaves: Any) -> Any:
-        of = make(*leaves)
-        laws, counts, _ = _laws(of, target, False)
-        return found(target, of, laws, counts)[0]
+        laws, counts, _ = _laws(make(*leaves), given, target, False)
+        return found(target, laws, counts)[0]
 
     @functools.partial(upper.defjvp, symbolic_zeros=True)
     def _jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-        of = make(*primals[1:])
-        laws, counts, gaps = _laws(of, primals[0], True)
-        value, line, add = found(primals[0], of, laws, counts)
-        known = jnp.isfinite(value) & (value > 0.0)
-        slope, by = rates(laws, counts, gaps, line, add, jnp.where(known, value, 1.0))
-        usable = known & (slope < 0) & jnp.all(jnp.isfinite(by))
+        laws, counts, gaps = _laws(make(*primals[1:]), given, primals[0], True)
+        value, line, add = found(primals[0], laws, counts)
+        is_found = jnp.isfinite(value) & (value > 0.0)
+        at = jnp.where(is_found, value, 1.0)
+        slope, by = rates(_toward(laws, given, add), counts, gaps, line, add, at)
+        usable = is_found & (slope < 0) & jnp.all(jnp.isfinite(by))
         drift = _drift(make, primals[1:], tangents[1:], jnp.where(usable, by, 0.0))
         return value, jnp.where(usable, _tangent(tangents[0]) - drift, 0.0) / jnp.where(slope < 0, slope, -1.0)
 
     return upper(target, *leaves)
 
 
-def _lane_log_delta(make: Callable[..., Releases], at: Any, leaves: tuple[Any, ...]) -> Any:
+def _lane_log_delta(lane: _Lane, at: Any, leaves: tuple[Any, ...]) -> Any:
     """log delta at an epsilon, of one lane."""
+    make, given, ways = lane
 
     def found(at: Any, is_moved: bool, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
         """The answer, its line and direction, and the laws: made for the log delta that the laws before have given."""
 
         def again(_: int, state: tuple[Any, ...]) -> tuple[Any, ...]:
-            of = make(*leaves)
-            laws, counts, gaps = _laws(of, jnp.clip(state[0], _LEAST, _LARGEST), is_moved)
-            run = _run(laws, counts)
-            return *_worse(of, lambda add: log_delta(run, add, at)), (laws, counts, gaps)
+            goal = jnp.clip(state[0], _LEAST, _LARGEST)
+            laws, counts, gaps = _laws(make(*leaves), given, goal, is_moved)
+            worse = _worse(ways, lambda add: log_delta(_run(laws, given, counts, add), add, at))
+            return *worse, (laws, counts, gaps)
 
         start = jnp.asarray(_FIRST), Line(*jnp.ones(3)), jnp.asarray(False)
         shapes = jax.eval_shape(lambda: again(0, start)[3])
@@ -206,7 +235,7 @@ def _lane_log_delta(make: Callable[..., Releases], at: Any, leaves: tuple[Any, .
     @functools.partial(upper.defjvp, symbolic_zeros=True)
     def _jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
         value, line, add, (laws, counts, gaps) = found(primals[0], True, primals[1:])
-        slope, by = rates(laws, counts, gaps, line, add, primals[0])
+        slope, by = rates(_toward(laws, given, add), counts, gaps, line, add, primals[0])
         usable = (value < 0.0) & jnp.isfinite(slope) & jnp.all(jnp.isfinite(by))
         drift = _drift(make, primals[1:], tangents[1:], jnp.where(usable, by, 0.0))
         return value, jnp.where(usable, slope, 0.0) * _tangent(tangents[0]) + drift
@@ -214,47 +243,63 @@ def _lane_log_delta(make: Callable[..., Releases], at: Any, leaves: tuple[Any, .
     return upper(at, *leaves)
 
 
-def _on_lanes(of_lane: Callable[..., Any], mechanism: Any, target: Any, uneven: tuple[bool, ...]) -> Any:
+def _on_lanes(
+    of_lane: Callable[..., Any],
+    mechanism: Any,
+    target: Any,
+    uneven: tuple[bool, ...],
+    known: tuple[Known | None, ...],
+) -> Any:
     leaves, structure = jax.tree.flatten(mechanism)
 
     def releases(*leaves: Any) -> Releases:
-        return releases_of(jax.tree.unflatten(structure, leaves), uneven)
+        return releases_of(jax.tree.unflatten(structure, leaves), uneven, known)
 
     def make(*leaves: Any) -> Releases:
         of = releases(*leaves)
         return harmless(of, covered(of))
 
-    return jax.lax.map(lambda row: of_lane(make, releases(*row[1:]), row[0], tuple(row[1:])), (target, *leaves))
+    # where neighbours may change places one direction stands for both
+    lane = _Lane(make, all_given(tuple(of for of in known if of is not None)), _WAYS[: len(mechanism.directions)])
+    return jax.lax.map(lambda row: of_lane(lane, releases(*row[1:]), row[0], tuple(row[1:])), (target, *leaves))
 
 
-def _epsilon(mechanism: Any, log_delta: Any, *, uneven: tuple[bool, ...]) -> Any:
+def _epsilon(mechanism: Any, log_delta: Any, **static: Any) -> Any:
     """epsilon [L] at `log_delta` [L], the worse direction; inf where nothing is known."""
 
-    def lane(make: Any, of: Releases, target: Any, leaves: Any) -> Any:
-        return jnp.minimum(jnp.where(covered(of), _lane_epsilon(make, target, leaves), jnp.inf), most(of))
+    def one(lane: _Lane, of: Releases, target: Any, leaves: Any) -> Any:
+        return jnp.minimum(jnp.where(covered(of), _lane_epsilon(lane, target, leaves), jnp.inf), most(of))
 
-    return _on_lanes(lane, mechanism, log_delta, uneven)
+    return _on_lanes(one, mechanism, log_delta, **static)
 
 
-def _log_delta(mechanism: Any, epsilon: Any, *, uneven: tuple[bool, ...]) -> Any:
+def _log_delta(mechanism: Any, epsilon: Any, **static: Any) -> Any:
     """log delta [L] at `epsilon` [L], the worse direction; 0 where nothing is known."""
 
-    def lane(make: Any, of: Releases, at: Any, leaves: Any) -> Any:
-        found = jnp.where(covered(of), _lane_log_delta(make, at, leaves), 0.0)
+    def one(lane: _Lane, of: Releases, at: Any, leaves: Any) -> Any:
+        found = jnp.where(covered(of), _lane_log_delta(lane, at, leaves), 0.0)
         return jnp.where(at >= most(of), -jnp.inf, found)
 
-    return _on_lanes(lane, mechanism, epsilon, uneven)
+    return _on_lanes(one, mechanism, epsilon, **static)
 
 
-def _lane_bytes(*, uneven: tuple[bool, ...]) -> int:
+def _lane_bytes(*, uneven: tuple[bool, ...], known: tuple[Known | None, ...]) -> int:
     """Working memory of one lane, bytes."""
+    del known  # constants of the program
     return 2**21 * (1 + len(uneven))
 
 
-def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always, **options: Any) -> ProfileMethod:
+def laws(
+    spares: tuple[str, ...],
+    applies: Callable[[Any], bool] = always,
+    known_of: Callable[[Any], Known | None] = nothing_known,
+    **options: Any,
+) -> ProfileMethod:
     """A method (class `ProfileMethod`) for traced programs, of what `has_laws`, of records.
 
-    `spares` names the methods that need not be asked beside it.
+    Args:
+      spares: the methods that need not be asked beside it.
+      known_of: gives what is known of a part that has no law of traced numbers.
     """
     return ProfileMethod(
         name="laws",
@@ -268,7 +313,7 @@ def laws(spares: tuple[str, ...], applies: Callable[[Any], bool] = always, **opt
         only_traced=always,
         spares=spares,
         is_listed=False,
-        lanes=Lanes(statics=statics, bytes=_lane_bytes, on_host=False),
+        lanes=Lanes(statics=functools.partial(statics, known_of=known_of), bytes=_lane_bytes, on_host=False),
         **{"directions": BOTH, **options},
     )
 

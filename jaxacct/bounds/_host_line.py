@@ -98,6 +98,11 @@ def _noise(part: Any) -> Any:
     return getattr(part, "mechanism", part).noise_multiplier
 
 
+def is_of_gaussians(mechanism: Mechanism) -> bool:
+    """bool: whether `mechanism` consists of Gaussian releases, Poisson-sampled or not."""
+    return all(part.signature() in _KINDS and Gaussian in part.signature() for part, _ in flattened(mechanism))
+
+
 def is_within_reach(mechanism: Mechanism) -> bool:
     """bool: whether `host_ends` knows how to handle `mechanism`: scalar fields, and noise neither tiny nor huge."""
     return all(part.signature() in _KINDS and _has_reach(part) for part, _ in flattened(mechanism))
@@ -186,16 +191,36 @@ def _bracket_laplace(mechanism: Any, query: Query, target: float, at: Bracketing
     return {d: at.known[d] if is_rough[d] else e for d, e in found.items()}
 
 
-LAPLACE = BracketMethod(
-    engine=Engine.CONTOUR,
-    name="moment inversion",
-    theorem="Zhu, Dong & Wang 2022, Theorem 11",
-    directions=BOTH,
-    ends=frozenset({Bound.UPPER, Bound.LOWER}),
-    cost=Cost.MILLISECONDS,
-    cold=Cost.MILLISECONDS,
-    applies=_has_laplace,
-    bracket=_bracket_laplace,
-    reduction=never,
-    named_width=1e-9,
-)
+def _moment_inversion(name: str, applies: Callable[[Any], bool], **options: Any) -> BracketMethod:
+    """A method (class `BracketMethod`) of mechanisms within reach, asked by name to 1e-9."""
+    facts: dict[str, Any] = {
+        "engine": Engine.CONTOUR,
+        "name": name,
+        "theorem": "Zhu, Dong & Wang 2022, Theorem 11",
+        "directions": BOTH,
+        "ends": frozenset({Bound.UPPER, Bound.LOWER}),
+        "cost": Cost.MILLISECONDS,
+        "cold": Cost.MILLISECONDS,
+        "applies": lambda mechanism: applies(mechanism) and is_within_reach(mechanism),
+        "bracket": bracket_on_host,
+        "reduction": never,
+        "named_width": 1e-9,
+    }
+    return BracketMethod(**{**facts, **options})
+
+
+def exact(applies: Callable[[Any], bool]) -> BracketMethod:
+    """The method "exact" (class `BracketMethod`) of Gaussian rounds that `applies` admits, some of them sampled."""
+    return _moment_inversion("exact", applies, name_below="exact, from below")
+
+
+def beside_closed_form(applies: Callable[[Any], bool]) -> BracketMethod:
+    """The method "moment inversion" (class `BracketMethod`), for mechanisms whose upper end has a closed form.
+
+    One contour gives both ends. It is asked where the lower one is wanted: the closed form is planned to cost as much.
+    """
+    return _moment_inversion("moment inversion", applies, cold=Cost.TENTHS, is_listed=False)
+
+
+EXACT = exact(is_of_gaussians)
+LAPLACE = _moment_inversion("moment inversion", _has_laplace, bracket=_bracket_laplace)

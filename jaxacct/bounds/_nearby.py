@@ -5,7 +5,7 @@ P(S) >= (1 - r)^T P'(S) and Q(S) <= (1 + r)^T Q'(S) for every set S of outputs, 
 
     delta(eps) >= (1 - T r) delta'(eps + 2.1 T r),    T r <= 0.01
 
-(docs/numerics.md, "Nearby laws").
+(docs/numerics/batches.md, "Nearby laws").
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """What a mechanism consists of, as a list of independent releases that have laws (`jaxacct.bounds._by_laws`).
 
 Another mechanism gets a row in `_LISTED`; another kind of release also a list in `Releases`, its range in `covered`,
-and what makes its law in `jaxacct.bounds._by_laws`.
+and what makes its law in `jaxacct.bounds._by_laws`. Whatever else has a loss distribution has laws where its own
+numbers are concrete (`jaxacct.bounds._known_laws`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import numpy as np
 
 from jaxacct._jax import jnp
 from jaxacct.bounds._clones_pair import has_pair, pair_of
+from jaxacct.bounds._known_laws import Known
+from jaxacct.bounds._known_laws import given as given_laws
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds._split import splits_unevenly
 from jaxacct.composition import allocation_groups
@@ -51,8 +54,9 @@ _USUAL = {
     "categories": 2.0,
     "scale": 1.0,
     "sensitivity": 1.0,
+    "number": 0.0,
 }
-_ROOM = {"prob": 1, "clones": 1, "categories": 2, "sensitivity": 2}  # probabilities; what is not moved
+_ROOM = {"prob": 1, "clones": 1, "categories": 2, "sensitivity": 2, "number": 2}  # probabilities; what is not moved
 
 
 class _Step(NamedTuple):
@@ -106,8 +110,15 @@ class _Whole(NamedTuple):
     count: Any
 
 
+class _Known(NamedTuple):
+    """Releases whose law is a constant of the program: its number among these, how many."""
+
+    number: Any
+    count: Any
+
+
 class Releases(NamedTuple):
-    """What a mechanism consists of, by kind; beside rounds of reports all others are symmetric, too."""
+    """What a mechanism consists of, by kind."""
 
     gaussian: list[_Step]
     laplace: list[_Step]
@@ -117,16 +128,21 @@ class Releases(NamedTuple):
     responses: list[_Response]
     discrete_gaussian: list[_Whole]
     discrete_laplace: list[_Whole]
+    known: list[_Known]
 
 
-def releases_of(mechanism: Mechanism, uneven: tuple[bool, ...]) -> Releases:
+def releases_of(mechanism: Mechanism, uneven: tuple[bool, ...], known: tuple[Known | None, ...]) -> Releases:
     """A tuple (class `Releases`) of what a mechanism of numbers consists of.
 
-    `uneven` says of each part, in order, whether groups of steps differ.
+    `uneven` says of each part, in order, whether groups of steps differ; `known` what has a law that is a constant.
     """
     found = Releases(*([] for _ in Releases._fields))
-    for (part, count), is_uneven in zip(flattened(mechanism), uneven, strict=True):
-        _LISTED[part.signature()](found, part, count, is_uneven)
+    for (part, count), is_uneven, of in zip(flattened(mechanism), uneven, known, strict=True):
+        if of is None:
+            _LISTED[part.signature()](found, part, count, is_uneven)
+        else:
+            first = len(found.known)
+            found.known.extend(_Known(float(i), n * count) for i, n in enumerate(given_laws(of).times, first))
     return found
 
 
@@ -197,22 +213,38 @@ _LISTED: dict[Any, Callable[[Releases, Any, Any, bool], None]] = {
 }
 
 
+LISTED = frozenset(_LISTED)
+"""The signatures of what has laws of traced numbers."""
+
+
 def has_laws(mechanism: Mechanism) -> bool:
-    """bool: whether every part has a law here, and some part is no plain Gaussian release."""
+    """bool: whether every part has a law of its numbers, and some part is no plain Gaussian release."""
     parts = [part for part, _ in flattened(mechanism)]
-    signatures = [part.signature() for part in parts]
-    return all(map(_has_law, parts)) and any(signature != (Gaussian,) for signature in signatures)
+    return all(map(has_law, parts)) and any(part.signature() != (Gaussian,) for part in parts)
 
 
-def _has_law(part: Mechanism) -> bool:
+def has_law(part: Mechanism) -> bool:
+    """bool: whether a part has a law whatever its numbers are, all of which may be traced."""
     signature = part.signature()
     return signature in _LISTED and (signature[0] is not Shuffled or has_pair(part))
 
 
-def statics(mechanism: Mechanism) -> dict[str, Any]:
-    """A dict of the static arguments of `releases_of`."""
+def nothing_known(part: Mechanism) -> None:
+    """None, for every part: only laws of traced numbers are used."""
+    del part
+
+
+def statics(mechanism: Mechanism, known_of: Callable[[Mechanism], Known | None] = nothing_known) -> dict[str, Any]:
+    """A dict of the static arguments of `releases_of`.
+
+    Args:
+      known_of: gives what is known of a part that has no law of its numbers.
+    """
     parts: list[Any] = [part for part, _ in flattened(mechanism)]
-    return {"uneven": tuple(p.signature()[0] is RandomAllocation and splits_unevenly(p) for p in parts)}
+    return {
+        "uneven": tuple(p.signature()[0] is RandomAllocation and splits_unevenly(p) for p in parts),
+        "known": tuple(None if has_law(part) else known_of(part) for part in parts),
+    }
 
 
 def covered(of: Releases) -> Any:
@@ -243,7 +275,7 @@ def covered(of: Releases) -> Any:
 
 def most(of: Releases) -> Any:
     """A number at least epsilon: the sum of the largest losses, of releases that have such; inf where some has none."""
-    if of.gaussian or of.epochs or of.given or of.discrete_gaussian:
+    if of.gaussian or of.epochs or of.given or of.discrete_gaussian or of.known:
         return jnp.inf
     losses = [(step.count, 1.0 / step.noise, step.noise > 0.0) for step in of.laplace]
     losses += [(r.count, r.local, (r.local >= 0.0) & (r.reports >= 1.0)) for r in of.rounds]

@@ -30,7 +30,6 @@ from jaxacct._method import (
 )
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation
-from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds import (
     above_threshold,
     adjacent,
@@ -54,12 +53,13 @@ from jaxacct.bounds import (
 from jaxacct.bounds._adjacent_on_lanes import Asking
 from jaxacct.bounds._by_laws import laws, laws_of_reports
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
-from jaxacct.bounds._host_line import LAPLACE
+from jaxacct.bounds._host_line import LAPLACE, exact, is_of_gaussians
+from jaxacct.bounds._known_laws import Known, known
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
-from jaxacct.bounds._parts import flattened
-from jaxacct.bounds._releases import has_laws
+from jaxacct.bounds._parts import flattened, is_scalar
+from jaxacct.bounds._releases import LISTED, has_law, has_laws
 from jaxacct.bounds._table import merged
 from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST, has_several_steps
 from jaxacct.composition import compose_rdp
@@ -109,13 +109,36 @@ def distribution_of(mechanism: Mechanism) -> Distribution | None:
 
 
 def has_lanes(mechanism: Mechanism) -> bool:
-    """bool: whether methods on lanes bound `mechanism` (of a composition, each part) from above.
+    """bool: whether methods on lanes bound `mechanism` (of a composition, each part) from above, whatever its numbers.
 
     Then traced programs can ask for it.
     """
     if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())
-    return any(Bound.UPPER in m.ends for m in methods_of(mechanism, LaneMethod))
+    every = methods_of(mechanism, LaneMethod)
+    return any(Bound.UPPER in m.ends and not m.needs_known for m in every)
+
+
+def known_of(mechanism: Mechanism) -> Known | None:
+    """What is known (class `Known`) of the loss distributions of concrete numbers; None where one is traced."""
+    return known(mechanism, distribution_of)
+
+
+def answers_in_programs(mechanism: Mechanism) -> bool:
+    """bool: whether traced programs bound `mechanism` from above: by methods on lanes, or by laws of what is known."""
+    return has_lanes(mechanism) or any(m.needs_known for m in methods_of(mechanism, LaneMethod))
+
+
+def unknown_numbers(mechanism: Mechanism) -> tuple[str, ...]:
+    """A tuple of str: the traced numbers and arrays without which their parts would have laws, as "Part.field"."""
+    parts = [part for part, _ in flattened(mechanism) if not has_law(part)]
+    found = [
+        f"{type(part).__name__}{jax.tree_util.keystr(path)}"
+        for part in parts
+        for path, leaf in jax.tree_util.tree_flatten_with_path(part)[0]
+        if not is_scalar(leaf)
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 # Renyi divergences
@@ -349,8 +372,17 @@ def _of_reports_on_lanes(mechanism: Composed) -> bool:
 
 def _is_sampled(mechanism: Composed) -> bool:
     """Whether it is of Gaussian and Poisson-sampled rounds, some of them sampled."""
-    return inversion.inverts(mechanism) and not gaussian.is_gaussian(mechanism)
+    return is_of_gaussians(mechanism) and not gaussian.is_gaussian(mechanism)
 
+
+def _is_known(mechanism: Mechanism) -> bool:
+    """Whether every part has a law, some of them since their numbers are concrete."""
+    parts = [part for part, _ in flattened(mechanism)]
+    others = [part for part in parts if not has_law(part)]
+    return bool(others) and all(known_of(part) is not None for part in others)
+
+
+_KNOWN = laws(spares=(), applies=_is_known, known_of=known_of, needs_known=True)
 
 _RDP = ("rdp (remove)", "rdp (add)")
 
@@ -361,7 +393,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         gaussian.BOTH_ENDS,
         *(_renyi(d, gaussian.is_gaussian, helps=never, is_listed=False) for d in BOTH),
         discrete.EXACT,
-        dataclasses.replace(inversion.EXACT, applies=_is_sampled),
+        exact(_is_sampled),
         LAPLACE,
         *(_renyi(d, _of_reports_on_lanes) for d in BOTH),
         adjacent.TOGETHER,
@@ -376,8 +408,8 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     )
 }
 
-# Every mechanism's methods: the tables of the folders, a line for each, and what composes them.
-METHODS = merged(
+# The tables of the folders, a line for each, and what composes them.
+_TABLES = merged(
     gaussian.METHODS,
     laplace.METHODS,
     pure.METHODS,
@@ -398,3 +430,11 @@ METHODS = merged(
     adjacent.tables(distribution_of, Asking(methods_of, renyi_plan, least_rdp, renyi_bytes, takes_numpy)),
     selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
 )
+
+# Every mechanism's methods. What else has loss distributions has laws of them where its numbers are concrete.
+METHODS = {
+    signature: (*methods, _KNOWN)
+    if signature not in LISTED and any(isinstance(m, DistributionMethod) for m in methods)
+    else methods
+    for signature, methods in _TABLES.items()
+}

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod, RenyiMethod, never
-from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._host_line import beside_closed_form
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._one_release import of_one_release
 from jaxacct.bounds._orders import mixed
@@ -150,7 +150,7 @@ EXACT = ProfileMethod(
     lanes=CLOSED_FORM,
     epsilon=_epsilon,
 )
-BOTH_ENDS = inversion.beside_closed_form(applies=is_gaussian)
+BOTH_ENDS = beside_closed_form(applies=is_gaussian)
 _RDP = RenyiMethod(
     name="rdp",
     theorem="Mironov 2017, Proposition 7",

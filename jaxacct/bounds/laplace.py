@@ -150,6 +150,7 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
             theorem=theorem,
             log_delta=functools.partial(_log_delta, top),
             epsilon=functools.partial(_epsilon, top),
+            is_exact=True,
             **options,
         ),
         RenyiMethod(
@@ -158,7 +159,7 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
             rdp=curve,
             grids=MIXED,
             least_order=1.0,
-            helps=never,  # the closed form is exact
+            helps=never,
             **options,
         ),
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct import _trees
 from jaxacct._jax import jax
@@ -66,11 +67,14 @@ def log_inverse_gamma(mean_runs: jax.Array, shape: float) -> jax.Array:
     return found + (mean_runs - stop_gradient(mean_runs)) / slope
 
 
-def _several(own: jax.Array, orders: jax.Array, mean_runs: jax.Array, shape: float) -> jax.Array:
-    """Theorem 2: R'_a = R_a + (1 + shape) min_b ((1 - 1/b) R_b + log(1/gamma) / b) + log(mean) / (a - 1)."""
+def _several(own: jax.Array, orders: jax.Array, also: NDArray[Any], mean_runs: jax.Array, shape: float) -> jax.Array:
+    """Theorem 2: R'_a = R_a + (1 + shape) min_b ((1 - 1/b) R_b + log(1/gamma) / b) + log(mean) / (a - 1).
+
+    b is a, 1, or one of the rows `also`.
+    """
     rate = log_inverse_gamma(mean_runs, shape)
-    hidden = xp.min((1.0 - 1.0 / orders) * own + rate / orders, axis=0)
-    hidden = xp.minimum(hidden, rate)  # at b = 1
+    every = (1.0 - 1.0 / orders) * own + rate / orders
+    hidden = xp.minimum(every, xp.minimum(xp.min(every[also], axis=0), rate))
     return own + (1.0 + shape) * hidden + xp.log(mean_runs) / (orders - 1.0)
 
 
@@ -84,16 +88,18 @@ def _pure_delta(largest: jax.Array, epsilon: jax.Array) -> jax.Array:
     return xp.where(xp.isfinite(largest), found, 1.0)
 
 
-def _poisson(own: jax.Array, orders: jax.Array, mean_runs: jax.Array, largest: jax.Array) -> jax.Array:
+def _poisson(
+    own: jax.Array, orders: jax.Array, also: NDArray[Any], mean_runs: jax.Array, largest: jax.Array
+) -> jax.Array:
     """Theorem 6: R'_a = R_a + mean delta(log(1 + 1/(a - 1))) + log(mean) / (a - 1), delta that of one run.
 
-    Delta from the divergences, or from the one of order inf.
+    Delta from the divergences in the rows `also`, or from the one of order inf.
     """
 
     def delta(order: jax.Array) -> jax.Array:
         # at a smaller epsilon delta is no smaller
         epsilon = log1p(1.0 / (order - 1.0)) * (1.0 - 2.0**-48) * xp.ones_like(own[0])
-        found = delta_from_log(log_delta_from_rdp(orders, own, epsilon).value)
+        found = delta_from_log(log_delta_from_rdp(orders[also], own[also], epsilon).value)
         return xp.minimum(found, _pure_delta(largest, epsilon))
 
     return own + mean_runs * map_rows(delta, orders[:, 0], lanes=own) + xp.log(mean_runs) / (orders - 1.0)
@@ -113,22 +119,29 @@ def tables(
         return {"parts": tuple(renyi_plan(run, direction) for direction in run.directions)}
 
     def rdp(mechanism: PrivateSelection, *, orders: Sequence[float], parts: Any) -> jax.Array:
-        """Renyi divergences [A, L], orders from 1 to inf: they do not fall with the order, as what is proved may."""
+        """Renyi divergences [A, L], orders from 1 to inf: they do not fall with the order, as what is proved may.
+
+        Other orders help each: those of a question's grid all together; else the same ones whatever is asked beside.
+        """
         finite = tuple(sorted({*(a for a in orders if 1.0 < a < math.inf), *_ABOVE}))
         every = [least_rdp(plan, mechanism.mechanism, orders=(*finite, math.inf)) for plan in parts]
         a, runs = xp.asarray(finite, xp.float64)[:, None], xp.asarray(mechanism.mean_runs, xp.float64)
         own = functools.reduce(xp.maximum, every) + 0.0 * runs
         own, largest = own[:-1], own[-1]
+        also = np.flatnonzero(np.isin(finite, finite if tuple(orders) in MIXED else _ABOVE))
         inside = xp.isfinite(own)
         known = xp.where(inside, own, 1e300)
         several = xp.broadcast_to(xp.maximum(runs, 1.0), own.shape[1:])
         if math.isinf(mechanism.shape):
-            found, whole = _poisson(known, a, several, largest), xp.full_like(largest, xp.inf)
+            found, whole = _poisson(known, a, also, several, largest), xp.full_like(largest, xp.inf)
         else:
             shape = 0.0 if abs(mechanism.shape) < _SMALLEST else mechanism.shape
-            found, whole = _several(known, a, several, shape), (2.0 + shape) * largest  # Corollary 3
+            found, whole = _several(known, a, also, several, shape), (2.0 + shape) * largest  # Corollary 3
         found = xp.concatenate([xp.where(inside, found, xp.inf), whole[None]])
-        found = cummin_from_behind(xp.where(runs >= 1.0, up(found, 2**12), xp.inf))
+        found = xp.where(runs >= 1.0, up(found, 2**12), xp.inf)
+        ends = np.append(also, len(finite))
+        least = cummin_from_behind(found[ends])[np.searchsorted(ends, np.arange(len(finite) + 1))]
+        found = xp.minimum(found, least)
         return found[np.searchsorted(finite, np.asarray(orders))]
 
     def largest(mechanism: PrivateSelection) -> float:

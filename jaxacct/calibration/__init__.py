@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 
 from jaxacct import _trees
-from jaxacct._method import LaneBracketMethod, LaneMethod, Query, one_sided
+from jaxacct._method import LaneMethod, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
@@ -57,8 +56,8 @@ def calibrate(
     target itself to within `tolerance` of it (or, where the certified answer has a step there, a value that loses more,
     by a factor of 1 + `tolerance` / 1000, was seen to miss it), and ``measure(mechanism)`` meets it there.
 
-    Traced arguments give a real field by the methods that `jaxacct.epsilon` asks of traced ones (``method="exact"``: by
-    moment inversion too, where it applies), rounded to the safe side and differentiable by the implicit function
+    Traced arguments give a real field by the methods that `jaxacct.epsilon` asks of traced ones,
+    rounded to the safe side and differentiable by the implicit function
     theorem; inf noise, or 0 of what privacy is spent on, where no value meets the target.
 
     Args:
@@ -184,14 +183,12 @@ def _traced(
     traced = next(x for x in (target_delta, target_epsilon, *leaves) if is_traced(x))
     asked = Question(probe, Query.EPSILON, traced, directions, math.inf, method)
     steps = [step.method for step in plan(asked)]
-    bracket = next((m for m in steps if isinstance(m, LaneBracketMethod)), None)
-    if bracket is not None:
-        steps = [step.method for step in plan(dataclasses.replace(asked, method=None))]
-        steps = [m for m in steps if m.name not in bracket.spares]
-    methods = tuple(dict.fromkeys(m for m in steps if isinstance(m, LaneMethod) and one_sided(m)))
+    methods = tuple(dict.fromkeys(m for m in steps if isinstance(m, LaneMethod)))
     if not methods:
-        raise ValueError(f"method={method!r} needs concrete numbers: it cannot run inside jit, vmap or grad")
-    return calibrate_traced(mechanism, keys, field, target_epsilon, target_delta, methods, directions, bracket)
+        raise ValueError(
+            f"method={method!r} needs concrete numbers: it cannot run inside jit, vmap or grad; leave it out there"
+        )
+    return calibrate_traced(mechanism, keys, field, target_epsilon, target_delta, methods, directions)
 
 
 def _impossible(field: str, batch: Batch, shape: tuple[int, ...], found: Found, solve: Solve | SolveMeasure) -> str:

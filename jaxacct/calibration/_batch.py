@@ -35,7 +35,7 @@ class Batch:
 
     Attributes:
       structure: of the mechanism.
-      leaves: the mechanism's numbers, [L] each, None where the unknown belongs; a `Pld`, which is a leaf, as it is.
+      leaves: the mechanism's numbers, [L] each, None where the unknown belongs.
       target_epsilon, target_delta: [L]; of a measure its target, and 1.
     """
 
@@ -46,18 +46,13 @@ class Batch:
 
     def mechanism(self, values: Any, at: Any = slice(None)) -> Any:
         """The mechanism of the lanes `at`, `values` being the unknown of those lanes."""
-        leaves = [values if x is None else x if is_given(x) else x[at] for x in self.leaves]
+        leaves = [values if x is None else x[at] for x in self.leaves]
         return _trees.unflatten(self.structure, leaves)
 
     def point(self, values: NDArray[Any], lane: int) -> Any:
         """The mechanism of one lane, of Python numbers."""
-        numbers = [x if is_given(x) else (values if x is None else x)[lane].item() for x in self.leaves]
+        numbers = [(values if x is None else x)[lane].item() for x in self.leaves]
         return _trees.unflatten(self.structure, numbers)
-
-
-def is_given(leaf: Any) -> bool:
-    """Whether a leaf is no number but a mechanism: a loss distribution, the same in all lanes."""
-    return isinstance(leaf, Mechanism)
 
 
 def flattened(mechanism: Mechanism, keys: tuple[Any, ...]) -> tuple[list[Any], Any]:
@@ -71,12 +66,11 @@ def batch_of(
 ) -> tuple[Batch, tuple[int, ...]]:
     """The batch of the other fields and both targets, broadcast, and its shape."""
     leaves, structure = flattened(mechanism, keys)
-    held = [x is None or is_given(x) for x in leaves]
-    numbers = [x for x, stays in zip(leaves, held, strict=True) if not stays]
+    numbers = [x for x in leaves if x is not None]
     known = [np.asarray(x, np.float64) for x in (*numbers, target_epsilon, target_delta)]
     shape = np.broadcast_shapes(*(x.shape for x in known))
     flat = iter([np.broadcast_to(x, shape).reshape(-1) for x in known])
-    lanes = tuple(x if stays else next(flat) for x, stays in zip(leaves, held, strict=True))
+    lanes = tuple(None if x is None else next(flat) for x in leaves)
     return Batch(structure, lanes, next(flat), next(flat)), shape
 
 

@@ -12,7 +12,7 @@ from jaxacct._method import Cost, LaneMethod, Method, Query, one_sided
 from jaxacct._types import Bound, Direction, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import is_quick_bracket
-from jaxacct.calibration._batch import Batch, flattened, is_given, range_of
+from jaxacct.calibration._batch import Batch, flattened, range_of
 from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route, measure_route
 from jaxacct.calibration._search import MOST_ASKED, Found, search
@@ -130,14 +130,14 @@ class _Apart:
         """The value in each lane: of (leaves but the unknown .., target epsilon, target delta), [L] each."""
         leaves, structure = flattened(self.example, self.solve.keys)
         rest = iter(lanes)
-        known = tuple(leaf if leaf is None or is_given(leaf) else next(rest) for leaf in leaves)
+        known = tuple(None if leaf is None else next(rest) for leaf in leaves)
         return self.solve(Batch(structure, known, next(rest), next(rest)))
 
 
 def solved_apart(workers: Workers, solve: Solve | SolveMeasure, batch: Batch) -> Found:
     """As `Solve`, chunk by chunk on workers."""
     size = _TOGETHER if solve.precision == math.inf else 1
-    numbers = (x for x in batch.leaves if x is not None and not is_given(x))
+    numbers = (x for x in batch.leaves if x is not None)
     lanes = (*numbers, batch.target_epsilon, batch.target_delta)
     count = batch.target_delta.size
     chunks = [tuple(x[i : i + size] for x in lanes) for i in range(0, count, size)]

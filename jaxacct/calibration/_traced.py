@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxacct import _trees
 from jaxacct._jax import jax, jnp
-from jaxacct._method import LaneBracketMethod, LaneMethod, Query, RenyiMethod, orders_bytes
+from jaxacct._method import LaneMethod, Query, RenyiMethod, orders_bytes
 from jaxacct._precision import Kernel, Rounding
 from jaxacct._types import Direction
 from jaxacct.answering._lanes import in_domain, traced_orders, value_on_lanes
@@ -45,19 +45,6 @@ def _excess_by_methods(
     return jnp.log(jnp.maximum(worst, _LEAST)) - jnp.log(epsilon)
 
 
-def _excess_by_bracket(
-    method: LaneBracketMethod,
-    directions: Sequence[Direction],
-    mechanism: Mechanism,
-    epsilon: jax.Array,
-    delta: jax.Array,
-) -> jax.Array:
-    """log of the bracketed delta's upper end over the target."""
-    upper = method.bracket(mechanism, Query.DELTA, epsilon, size=method.traced_size).upper
-    worst = jnp.max(jnp.stack([upper[i] for i, d in enumerate(Direction) if d in directions]), axis=0)
-    return jnp.log(jnp.maximum(worst, _LEAST)) - jnp.log(delta)
-
-
 @functools.lru_cache(maxsize=64)
 def _kernel(
     structure: Any,
@@ -65,7 +52,6 @@ def _kernel(
     field: FieldSpec,
     methods: tuple[LaneMethod, ...],
     directions: tuple[Direction, ...],
-    bracket: LaneBracketMethod | None,
 ) -> Kernel:
     grows = field.best > field.worst
     sign = 1.0 if grows else -1.0
@@ -84,9 +70,6 @@ def _kernel(
             def value(p: jax.Array) -> jax.Array:
                 args = mechanism(p, fields), target_epsilon, target_delta
                 least = _excess_by_methods(methods, directions, *args)
-                if bracket is not None:  # far from the target it is wide: there the methods say which way to go
-                    exact = _excess_by_bracket(bracket, directions, *args)
-                    least = jnp.where(exact < least, exact, least)
                 return jnp.where(jnp.isnan(least), jnp.inf, least)
 
             return jax.jvp(value, (private,), (jnp.ones_like(private),))
@@ -109,13 +92,12 @@ def calibrate_traced(
     target_delta: Any,
     methods: tuple[LaneMethod, ...],
     directions: tuple[Direction, ...],
-    bracket: LaneBracketMethod | None,
 ) -> Any:
-    """The value of a real field, differentiable; by `methods` and, if there is one, a bracket on lanes.
+    """The value of a real field, differentiable; by `methods`.
 
     Where no value meets the target: inf if privacy grows with the field, else 0.
     """
     leaves, structure = flattened(mechanism, keys)
     known = [leaf for leaf in leaves if leaf is not None]
-    kernel = _kernel(structure, leaves.index(None), field, methods, directions, bracket)
+    kernel = _kernel(structure, leaves.index(None), field, methods, directions)
     return kernel(*known, target_epsilon, target_delta)

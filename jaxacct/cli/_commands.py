@@ -4,9 +4,10 @@ What is slow to import, or not installed everywhere, is imported by the command 
 """
 
 import argparse
+import contextlib
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jaxacct.cli._measures import HELP, MEASURE, measure, target_options
@@ -266,6 +267,7 @@ def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
     add("--side-by-side", action="store_true", help="pair up lists of one length, instead of every combination")
     add("--out", metavar="FILE", help="write FILE.csv as rows are done, or FILE.parquet (default: print at the end)")
     add("--resume", action="store_true", help="continue where FILE.csv stops")
+    _method_option(parser)
     add("--workers", type=int, metavar="N", help="processes (default: this one, or all cores if that is faster)")
 
 
@@ -300,10 +302,12 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     mechanism, grid, target = _grid(args, scheme)
     layout = Layout.ZIPPED if args.side_by_side else Layout.PRODUCT
     points: Any = grid_of(grid, layout, {field: option for option, field in scheme.renamed.items()})
-    options: dict[str, Any] = {"precision": args.precision, "progress": sys.stderr.isatty(), "executor": args.workers}
+    options: dict[str, Any] = {"method": args.method, "precision": args.precision}
+    options |= {"progress": sys.stderr.isatty(), "executor": args.workers}
     rows = None if is_table else args.out
     try:
-        found = sweep(mechanism, points, layout=layout, **target, **options, out=rows, resume=args.resume)
+        with _said_of_estimates():
+            found = sweep(mechanism, points, layout=layout, **target, **options, out=rows, resume=args.resume)
     except SweepFailedError as failed:
         if is_table:
             failed.partial.to_parquet(args.out)
@@ -319,6 +323,19 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
     if is_table:
         found.to_parquet(args.out)
     return f"{found.values.size} points in {args.out}" if args.out is not None else _table(found)
+
+
+@contextlib.contextmanager
+def _said_of_estimates() -> Iterator[None]:
+    """Says once, on standard error, that numbers are estimates, and how likely each of them is to hold."""
+    from jaxacct._types import EstimateWarning
+
+    with noted(EstimateWarning) as estimates:
+        yield
+    if estimates:
+        failure = max(estimate.failure for estimate in estimates)
+        text = f"each number is an estimate with confidence 1 - {failure:g} over its samples, not certified"
+        print(f"jaxacct sweep: {text}", file=sys.stderr)
 
 
 def _table(found: "SweepResult") -> str:

@@ -20,6 +20,8 @@ ALL_DELTAS = (1e-3, 1e-6, 1e-9, 1e-12, 1e-16, 1e-20)
 _MOST_REACH = 1e150  # nats: their products with tilts are doubles
 _LOG_TAIL = math.log(1e-20)  # log of the mass that may wrap around: it is bounded and booked
 
+_NUM_HALVINGS, _MOST_HALVINGS = 5, 40  # of a bracket of a tilt
+_STEEP = 4.0  # times the log of delta, beyond which a tilt is too steep to be sharp there
 _SHARE_OF_TOP = 0.7  # of the log of the mass at the largest loss: steers tightness only
 
 
@@ -73,12 +75,17 @@ def _tilts(moments: _LogMoments, deltas: Sequence[float]) -> list[float]:
         while exponent(high) > target and high < 1e12:
             low, high = high, 2.0 * high
         top = high
-        for _ in range(5):  # a tilt within a few per cent serves as well
+        for step in range(_MOST_HALVINGS):
+            # a tilt within a few per cent serves as well, but where rare losses take over within them
+            if step >= _NUM_HALVINGS and exponent(top) >= _STEEP * target:
+                break
             middle = math.sqrt(low * top) if low > 0 else 0.5 * top
             if exponent(middle) > target:
                 low = middle
             else:
                 top = middle
+        else:
+            top = low
         tilts.append(top)
     return tilts
 
@@ -132,7 +139,8 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
         return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=1.0 if upper else infinite)
     moments = _LogMoments(parts)
     tilts = _tilts(moments, sorted(deltas, reverse=True))
-    window = _window(parts, moments, tilts[-1])
+    steepest = max(tilts)
+    window = _window(parts, moments, steepest)
     origin, start, end, full = window
     losses = origin + step * np.arange(start, start + window.size)
     # a loss is a sum that carries some ulp of its largest term: it may lie near 0 though the grids begin far away
@@ -148,8 +156,8 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     if upper:
         if end < full:
             # at most e^_LOG_TAIL of the tilted law lies there, and the tilt is undone by no more than at the end
-            value = moments(tilts[-1])
-            exponent = value - tilts[-1] * (origin + step * end) + 2.0**-46 * (1.0 + abs(value) + tilts[-1] * reach)
+            value = moments(steepest)
+            exponent = value - steepest * (origin + step * end) + 2.0**-46 * (1.0 + abs(value) + steepest * reach)
             infinite += math.exp(min(0.0, exponent + _LOG_TAIL))
         if start > 0:
             masses[0] += math.exp(min(0.0, _LOG_TAIL + max(0.0, moments(0.0))))  # a mass of 1 says nothing

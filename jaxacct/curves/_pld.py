@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct import _trees
 from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_positive, checked_array, checked_choice, checked_number
 from jaxacct.mechanisms._base import Mechanism, Parts
@@ -162,6 +163,10 @@ class Pld(Mechanism):
             above = s - np.where(t > 0, t / relative, 0.0) + self.infinite_mass > delta
         last = int(np.flatnonzero(above)[-1]) if above.any() else -1
         return last - 2, last + 3
+
+
+# to trees a node without leaves: a program that is given one holds its numbers as constants
+_trees.register(Pld, (), lambda pld: ((), pld), lambda pld, leaves: pld)
 
 
 def check_plds(name: str, values: Iterable[Any]) -> None:

@@ -29,10 +29,7 @@ from jaxacct._types import Ends
 from jaxacct.special import ULP, cos_and_sin, log_one_minus_inverse
 
 # All of these steer speed and tightness only: every end is certified whatever they are.
-_GROWTH = 1.25  # ratio of each height in the decay table (`Line.edges`) to the one before
-_NUM_EDGES = 64  # heights in that table: it reaches 1.25^63, some 1e6 times the first
 ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # (c - 1) / (a - 1): orders c whose moments bound the aliases j > 0
-_LOG_ALIAS = -27.0  # log of the largest alias aimed at, as a share of delta: it sets how far apart the nodes are
 _NUM_NEWTON = 14  # Newton's steps towards epsilon, the same number for every lane
 _MOST_NEWTON = 60  # the same on the host, which stops earlier
 _STANDS_STILL = 1e-13  # relative: a smaller step ends Newton's method on the host
@@ -58,43 +55,6 @@ class LineMoments(NamedTuple):
     error: jax.Array  # [N, L]: the relative error of M at the nodes is at most expm1(error)
     log_alias: jax.Array  # [J, L]: at least log M at the alias orders
     log_decay: jax.Array  # [K, L]: at least log |M(a + ib) / M(a)|, b from an edge to the next, or beyond the last
-
-
-def alias_orders(order: jax.Array) -> jax.Array:
-    """Real orders [J, L] above `order` [L] whose moments bound the aliases: c = 1 + `ALIAS_FACTORS` (order - 1)."""
-    return 1.0 + jnp.asarray(ALIAS_FACTORS, jnp.float64)[:, None] * (order - 1.0)
-
-
-def make_line(
-    order: jax.Array,
-    epsilon: jax.Array,
-    log_delta: jax.Array,
-    log_alias: jax.Array,
-    highest: jax.Array,
-    *,
-    num_nodes: int,
-) -> Line:
-    """`Line` (nodes [N, L]) through `order` [L], its nodes as far apart as the aliases allow.
-
-    What it is given need only be about right: the line steers tightness, and any line gives certified ends.
-
-    Args:
-      order: [L], a > 1, the abscissa of the line.
-      epsilon, log_delta: [L], the point of the profile that is asked for.
-      log_alias: [J, L], log M at `alias_orders(order)`; nan counts as unknown.
-      highest: [L], the height up to which moments can be had; no node above it is used.
-      num_nodes: static, N.
-    """
-    c = alias_orders(order)
-    left = (-log_delta - _LOG_ALIAS) / (order - 1.0)
-    right = (log_alias - (c - 1.0) * epsilon - jnp.log(c - 1.0) - log_delta - _LOG_ALIAS) / (c - order)
-    period = jnp.maximum(left, jnp.min(jnp.where(jnp.isnan(right), jnp.inf, right), axis=0))
-    period = jnp.where(jnp.isfinite(period), period, 1.0)
-    step = 2.0 * jnp.pi / period
-    heights = step * jnp.arange(num_nodes, dtype=jnp.float64)[:, None]
-    growth = _GROWTH ** jnp.arange(_NUM_EDGES, dtype=jnp.float64)[:, None]
-    num_used = jnp.clip(jnp.floor(highest / step) + 1.0, 1.0, num_nodes)
-    return Line(order, period, heights, heights < (num_used - 0.5) * step, num_used * step * growth, c)
 
 
 class _Sum(NamedTuple):
@@ -213,17 +173,6 @@ def _delta_ends(line: Line, moments: LineMoments, of: _Summands, epsilon: jax.Ar
     lower = xp.where(below > 0, xp.log(xp.where(below > 0, below, 1.0)) + shift - slack, -xp.inf)
     ok = ~xp.isnan(upper) & ~xp.isnan(lower)
     return Ends(xp.where(ok, xp.minimum(lower, 0.0), -xp.inf), xp.where(ok, xp.minimum(upper, 0.0), 0.0))
-
-
-def delta_centre(line: Line, moments: LineMoments, epsilon: jax.Array) -> jax.Array:
-    """log delta [L] at `epsilon` [L] by the sum itself, -inf where that is not positive.
-
-    Without the error bounds, so not a certificate: this is what derivatives are taken of.
-    """
-    of = _summands(line, moments)
-    found = _trapezoid(line, of, epsilon)
-    positive = found.value > 0
-    return jnp.where(positive, jnp.log(jnp.where(positive, found.value, 1.0)) + _shift(line, of, epsilon), -jnp.inf)
 
 
 def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: jax.Array) -> Ends[jax.Array]:

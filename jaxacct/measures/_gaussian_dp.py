@@ -16,9 +16,10 @@ from jaxacct.accounting import rdp
 from jaxacct.measures._measure import Measure
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import certified_profile, gaussian_errors, gdp, has_gdp
-from jaxacct.special import LEAST_NORMAL, ULP, normal_upper_quantile
+from jaxacct.special import LEAST_NORMAL, ULP, normal_upper_quantile, up
 
 _LANES = 576  # corners are filled up to so many, so that their program is compiled once
+_LARGEST = 500.0  # nats: of larger losses the mu of pure privacy is all that is told, exponentials leave the doubles
 _LEAST_SLACK = 1e-12  # below it the points of the profile are not told from their rounding
 
 
@@ -33,6 +34,16 @@ def _distance(caught: jax.Array, level: jax.Array) -> jax.Array:
 
 
 _DISTANCE = Kernel(_distance, Rounding.UP)
+
+
+def _of_pure(epsilon: float) -> float:
+    """The mu of pure epsilon-DP, rounded up: G_mu, which is convex, meets the corner of randomized response from below.
+
+    That is where both errors are 1 / (1 + e^eps), so that mu = 2 Phi^-1(1 - 1 / (1 + e^eps)).
+    """
+    log_error: Any = np.float64(-(epsilon + math.log1p(math.exp(-epsilon))))
+    quantile, off = normal_upper_quantile(log_error, 8.0 * ULP * (1.0 + epsilon))
+    return up(2.0 * (float(quantile) + float(off)), 4)
 
 
 def _lower_hull(x: NDArray[Any], y: NDArray[Any]) -> list[int]:
@@ -105,19 +116,23 @@ class GaussianDp(Measure):
         known = gdp(mechanism) if has_gdp(mechanism) else math.inf
         if self.slack == 0.0 and known < math.inf:
             return known
+        if self.slack == 0.0:
+            largest = self._largest_loss(mechanism)
+            known = _of_pure(largest)
+            if largest > _LARGEST:
+                return known
         epsilons, deltas = certified_profile(mechanism, smallest=max(self.slack * 1e-2, 1e-14))
         if self.slack == 0.0:
-            epsilons, deltas = self._to_the_end(mechanism, epsilons, deltas)
+            inside = epsilons < largest
+            epsilons, deltas = np.append(epsilons[inside], largest), np.append(deltas[inside], 0.0)
         level, caught = corners(epsilons, deltas)
         more = (0, max(0, _LANES - level.size))
         level = np.pad((level + self.slack) * (1.0 - 2.0**-50), more, constant_values=1.0)
         caught = np.pad(np.maximum(caught - self.slack, 0.0) * (1.0 + 2.0**-50), more)
         return min(known, float(np.max(_DISTANCE(caught, np.where(caught > 0, level, 1.0)))))
 
-    def _to_the_end(
-        self, mechanism: Mechanism, epsilons: NDArray[Any], deltas: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The points below the largest loss, and delta 0 there."""
+    def _largest_loss(self, mechanism: Mechanism) -> float:
+        """Epsilon at delta 0."""
         largest = float(rdp(mechanism, [math.inf]).values[0])
         if largest == math.inf:
             raise ValueError(
@@ -125,8 +140,7 @@ class GaussianDp(Measure):
                 "would be that of its rarest losses; give a slack, as by GaussianDp(slack=1e-6), or on "
                 "the command line --measure gdp:1e-6"
             )
-        inside = epsilons < largest
-        return np.append(epsilons[inside], largest), np.append(deltas[inside], 0.0)
+        return largest
 
     def words(self) -> str:
         """With the slack, if there is one."""

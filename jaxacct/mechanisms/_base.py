@@ -350,12 +350,6 @@ _UNITS = {
 _T = TypeVar("_T", bound=Description)
 
 
-def check_kind(value: Any, kind: type) -> None:
-    """Raises ValueError unless `value` is a mechanism of one public type, the only one that a statement is about."""
-    if type(value) is not kind:
-        raise ValueError(f"mechanism={value!r} must be a jaxacct.{kind.__name__}")
-
-
 @dataclass_transform(
     frozen_default=True,
     field_specifiers=(dataclasses.field, base, randomizer, fixed, count, probability, positive, non_negative),

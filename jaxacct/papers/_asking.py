@@ -22,9 +22,8 @@ from jaxacct._validate import (
     checked_array,
     checked_choice,
 )
-from jaxacct.bounds.poisson._profile import runs_of
+from jaxacct.bounds.theorems import runs_of
 from jaxacct.mechanisms import RandomAllocation
-from jaxacct.mechanisms._base import Mechanism, check_kind
 
 Real = NDArray[np.float64]
 Floats: TypeAlias = float | Real
@@ -61,6 +60,11 @@ def counts(name: str, value: ArrayLike, *, least: int = 1) -> Real:
     if np.any(array < least):
         raise ValueError(f"{name}={value!r} must be >= {least}")
     return array
+
+
+def shuffle_of(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:
+    """At least one report, each of a local epsilon >= 0, as float64."""
+    return counts("num_reports", num_reports), non_negative("local_epsilon", local_epsilon)
 
 
 def users_and_reports(num_users: ArrayLike, num_reports: ArrayLike) -> tuple[Real, Real]:
@@ -155,9 +159,10 @@ def direction_of(value: Direction | str) -> Direction:
     return checked_choice("direction", value, *Direction)
 
 
-def mechanism_of(value: Mechanism, kind: type[Mechanism]) -> None:
-    """Raises ValueError unless `value` is a mechanism of this kind with no number left out."""
-    check_kind(value, kind)
+def mechanism_of(value: Any, kind: Any) -> None:
+    """Raises ValueError unless `value` is a mechanism of this one public kind, with no number left out."""
+    if type(value) is not kind:
+        raise ValueError(f"mechanism={value!r} must be a jaxacct.{kind.__name__}")
     value.check()
     for name, number_of in value.numbers():
         if number_of is None:

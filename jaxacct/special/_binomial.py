@@ -31,7 +31,7 @@ _ATANH_SERIES = tuple(1.0 / (2 * j + 1) for j in range(10, 0, -1))
 def pmf_rounding(log_pmf: jax.Array) -> jax.Array:
     """At most what `log_binomial_pmf` and `log_fair_pmf` err by where they are `log_pmf`: ULP (32 + 90 |log pmf|).
 
-    docs/numerics.md, "Binomial probabilities".
+    docs/numerics/rounding.md, "Binomial probabilities".
     """
     return ULP * (32.0 + 90.0 * xp.abs(log_pmf))
 

@@ -3,7 +3,7 @@
 Measured on XLA's CPU backend (jaxlib 0.10.2) in units of 2^-53, relative: log1p 240 between -0.4143 and -0.36, expm1 6
 below 1/2, sinh 7 there and 500 near 700, as cosh, tanh 7 near 20. `_namespace.xp` calls these in their place, on NumPy
 arrays NumPy's. What is booked for each holds given that XLA's functions err by no more than is booked for them; what
-expm1 and sinh make of the exponential is looked at with the ground (docs/numerics.md).
+expm1 and sinh make of the exponential is looked at with the ground (docs/numerics/rounding.md).
 """
 
 from __future__ import annotations

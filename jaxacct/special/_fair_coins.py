@@ -24,7 +24,7 @@ from jaxacct.special._normal import _horner
 from jaxacct.special._rounding import ULP
 
 SMALL_TOSSES = 256  # m from which the expansions are accurate as stated; smaller m are summed term by term
-TAIL_ERROR = 600.0 * ULP  # relative, of both tails at whole numbers; docs/numerics.md, "Tails of fair coins"
+TAIL_ERROR = 600.0 * ULP  # relative, of both tails at whole numbers; docs/numerics/rounding.md, "Tails of fair coins"
 _ORDERS = 4  # of the expansions in 1/m
 _TURN = 4.5  # x from which ratios of neighbouring integrals are formed downwards, which is stable there
 _TOP = 24  # the ratio that they start from, known to 1.5 % from its bounds: each step down takes 3/5 of that or less
@@ -114,7 +114,7 @@ def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
     """P[a >= k] / P[a = k] and E[(a - k)_+] / P[a = k] for a ~ Bin(m, 1/2), real m >= 256 and m/2 < k <= m.
 
     K0 and K1 in powers of 1/m to order 4, each order a combination of I_j(x), x = d / sqrt m. For whole k and m both
-    err by at most `TAIL_ERROR`: docs/numerics.md, "Tails of fair coins".
+    err by at most `TAIL_ERROR`: docs/numerics/rounding.md, "Tails of fair coins".
     """
     b, scale = m - k, xp.sqrt(m)
     integrals = _integrals((k - b) / scale)

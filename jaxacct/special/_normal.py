@@ -100,8 +100,8 @@ def mills_difference(x: jax.Array, step: jax.Array) -> jax.Array:
 
         int_0^inf exp(-x u - u^2/2) (1 - exp(-step u)) du
 
-    has a positive integrand, cut where the weight is e^-44 and summed by Gauss's rule: docs/numerics.md, "The normal
-    distribution", bounds what the rule, the cut and rounding leave out by 80 ULP.
+    has a positive integrand, cut where the weight is e^-44 and summed by Gauss's rule: docs/numerics/rounding.md, "The
+    normal distribution", bounds what the rule, the cut and rounding leave out by 80 ULP.
     """
     shape = (-1,) + (1,) * xp.ndim(x)
     v = xp.asarray(_NODES, xp.float64).reshape(shape)

@@ -18,7 +18,7 @@ from jaxacct.measures import Measure
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.sweeping._file import SweepFile, check_folder
-from jaxacct.sweeping._grid import Grid, Layout, grid_settings
+from jaxacct.sweeping._grid import Grid, Layout, column_of, grid_settings
 from jaxacct.sweeping._measured import measured
 from jaxacct.sweeping._progress import Progress
 from jaxacct.sweeping._question import question
@@ -141,7 +141,7 @@ def sweep(
             n: [x.shape[0], hashlib.sha256(x.astype(np.float64).tobytes()).hexdigest()] for n, x in points.axes.items()
         }
         header = {**settings, **grid_settings(points, bound), "grid": axes, "chunk_size": size}
-        file = SweepFile(out, header, points, ask.quantity, size)
+        file = SweepFile(out, header, points, column_of(ask.quantity, bound), size)
     size = min(size, points.size)
     run = Run(
         Chunk(ask, size if on_lanes else 0, on_lanes and points.size >= _MANY),

@@ -74,16 +74,17 @@ class SweepFile:
     Args:
       path: where.
       settings: what must agree for a sweep to be resumed; JSON.
-      grid, quantity: of the sweep.
+      grid: of the sweep.
+      column: what the column of answers is called.
       chunk_size: rows that are written at once.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], settings: dict[str, Any], grid: Grid, quantity: str, chunk_size: int
+        self, path: str | os.PathLike[str], settings: dict[str, Any], grid: Grid, column: str, chunk_size: int
     ):
         self._path, self._settings, self._grid, self._chunk_size = os.fspath(path), settings, grid, chunk_size
         self._settings_line = f"{MARK}{json.dumps(settings, sort_keys=True)}\n".encode()  # of the second file
-        self._header = f"{','.join((*grid.columns, quantity))}\n".encode()
+        self._header = f"{','.join((*grid.columns, column))}\n".encode()
         self._has_later = False
         self._end = 0  # bytes of whole rows in the file
 

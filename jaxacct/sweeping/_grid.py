@@ -69,6 +69,11 @@ def rows(points: dict[str, NDArray[Any]], values: NDArray[Any]) -> Iterator[str]
         yield ",".join(map(repr, row)) + "\n"
 
 
+def column_of(quantity: str, bound: Bound) -> str:
+    """What the column of answers is called: an estimate is never taken for a bound."""
+    return f"{quantity}_estimate" if bound is Bound.ESTIMATE else quantity
+
+
 def grid_settings(grid: Grid, bound: Bound) -> dict[str, Any]:
     """What a file says of a grid: layout and axes, [name, column, type, values]; the rows hold those side by side."""
     inside = grid.layout is Layout.PRODUCT

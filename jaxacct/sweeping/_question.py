@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct import _trees
-from jaxacct._method import BracketMethod, Cost, LaneBracketMethod, LaneMethod, Query
+from jaxacct._method import BracketMethod, Cost, LaneMethod, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_choice, checked_number
@@ -114,8 +114,7 @@ class Question:
         A function of the question alone, since points that are bracketed together may differ in their last digits from
         points that are asked one by one.
         """
-        first = plan(self._asked(*self.at(points)))[0].method
-        method = first.concrete if isinstance(first, LaneBracketMethod) else first
+        method = plan(self._asked(*self.at(points)))[0].method
         if not isinstance(method, BracketMethod):
             return 1
         if method.many is not None and self.method is None:

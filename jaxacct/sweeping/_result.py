@@ -12,7 +12,7 @@ from jaxacct._html import lines, table
 from jaxacct._types import Bound
 from jaxacct.sweeping import _tables
 from jaxacct.sweeping._file import write_settings
-from jaxacct.sweeping._grid import Grid, grid_settings, rows
+from jaxacct.sweeping._grid import Grid, column_of, grid_settings, rows
 from jaxacct.workers import FailedChunk
 
 _ROWS_SHOWN = 10  # of a notebook's table
@@ -79,10 +79,13 @@ class SweepResult:
         return table(tuple(columns), cells, repr(self).strip("<>")) + picture
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The axes' values and the answer at every point that was answered, [num_done] each."""
+        """The axes' values and, last, the answer at every point that was answered, [num_done] each.
+
+        Answers are called by their quantity; estimates "epsilon_estimate" or "delta_estimate".
+        """
         numbers = np.arange(self.num_done) if self.answered is None else np.flatnonzero(self.answered)
         points = dict(zip(self.grid.columns, self.grid.at(numbers).values(), strict=True))
-        return {**points, self.quantity: self.values.reshape(-1)[numbers]}
+        return {**points, column_of(self.quantity, self.bound): self.values.reshape(-1)[numbers]}
 
     def to_numpy(self) -> np.recarray[Any, Any]:
         """A record array, one record for each point."""
@@ -109,9 +112,9 @@ class SweepResult:
         `pandas.read_csv(path)` and spreadsheets read it as it is; every number reads back as itself.
         """
         points = self.columns()
-        values = points.pop(self.quantity)
+        column, values = points.popitem()
         with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(",".join((*points, self.quantity)) + "\n")
+            file.write(",".join((*points, column)) + "\n")
             file.writelines(rows(points, values))
         write_settings(path, self.settings())
 

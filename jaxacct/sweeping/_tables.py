@@ -13,7 +13,7 @@ from jaxacct._method import Query
 from jaxacct._types import Bound
 from jaxacct.measures import KINDS
 from jaxacct.sweeping._file import read_settings, settings_path
-from jaxacct.sweeping._grid import MARK, Grid, Layout
+from jaxacct.sweeping._grid import MARK, Grid, Layout, column_of
 
 _KEY = b"jaxacct sweep"  # of the settings among the metadata of a Parquet file
 _NEEDED_FOR = {"pandas": "to_pandas needs", "xarray": "to_xarray needs", "pyarrow": "Parquet files need"}
@@ -86,8 +86,8 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         names, labels, kinds, axes = zip(*settings["axes"], strict=True)
         layout, quantity = Layout(settings["layout"]), settings["quantity"]
         points = [columns[label].astype(kind) for label, kind in zip(labels, kinds, strict=True)]
-        values = columns[quantity]
         bound = Bound(settings["bound"])
+        values = columns[column_of(quantity, bound)]
     except (KeyError, TypeError, ValueError) as error:
         raise _no_sweep(path) from error
     renamed = {name: label for name, label in zip(names, labels, strict=True) if name != label}

@@ -43,7 +43,8 @@ class RenyiFilter:
     (Feldman and Zrnic 2021, Theorem 4.3, and Lecuyer 2021, Theorem 1; the conversion is Canonne, Kamath and Steinke
     2020, Proposition 12). With several orders a release is allowed if at least one of them allows it, each with an
     equal
-    share of delta: up to the end the run is that of one order's filter, and the shares add up (docs/numerics.md).
+    share of delta: up to the end the run is that of one order's filter, and the shares add up
+    (docs/numerics/training.md).
 
     What is spent is one release of one sampled batch, as the mechanism says; the filter looks at no optimizer's state,
     and cannot see batches that were added up before the noise.

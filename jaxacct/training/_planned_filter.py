@@ -38,9 +38,9 @@ class PlannedFilter:
         delta(n runs; eps) <= delta(K planned steps; eps) + tau   for every eps >= 0, in both directions.
 
     However blocks are chosen in the light of what was released, the whole is then dominated by N planned steps, up to
-    tau / (1 - delta(K planned steps; 0)) of delta for each block (docs/numerics.md). At most 64 blocks share 2^-10 of
-    delta for that; planned steps themselves cost one each, and Gaussian noise beside planned Gaussian noise the
-    quotient of the variances, rounded up, with nothing left out (Smith & Thakurta 2022; Koskela, Tobaben & Honkela
+    tau / (1 - delta(K planned steps; 0)) of delta for each block (docs/numerics/training.md). At most 64 blocks share
+    2^-10 of delta for that; planned steps themselves cost one each, and Gaussian noise beside planned Gaussian noise
+    the quotient of the variances, rounded up, with nothing left out (Smith & Thakurta 2022; Koskela, Tobaben & Honkela
     2023).
 
     An upper bound, in the adjacency of `planned`. A block is run as it was spent, or broken off. The filter bounds no

@@ -52,7 +52,7 @@ RENYI = ["rdp remove", "rdp add"]
 CLOSED = ["closed form remove", "closed form add"]
 PURE_FIRST = [f"{name} {d}" for d in ("remove", "add") for name in ("guarantee", "rdp")]
 TWO_PROBABILITIES = ["two probabilities remove+add"]
-REFUSED = None  # it has a loss distribution only
+REFUSED = None  # what bounds it is on the host only
 
 
 KNOWN_BATCH = ["no amplification remove", "no amplification add"]
@@ -92,8 +92,8 @@ def scored(row, after):
 
 
 def on_host(methods, below=()):
-    """What has a loss distribution only: nothing is quicker, nothing runs inside traced code."""
-    return methods, methods, REFUSED, [*methods, *below]
+    """What has a loss distribution only: nothing is quicker; traced code asks its laws alone (`HAVE_LAWS`)."""
+    return methods, methods, [], [*methods, *below]
 
 
 def beside_traced(host, lanes):
@@ -236,7 +236,7 @@ PLANS = {
     ("ParallelPoisson(Gaussian)", ""): on_host(["group remove+add"]),
     ("MixtureOfGaussians", ""): on_host(DISTRIBUTION),
     ("Group", "of sampled Gaussians"): on_host(["group remove+add"]),
-    ("Group", "of others"): on_host(["one after the other remove+add"]),
+    ("Group", "of others"): beside_traced(["one after the other remove+add"], REFUSED),
     ("ReplaceOne", "Gaussian"): beside_traced(["replaced remove"], ["closed form remove", "rdp remove"]),
     ("ReplaceOne", "PoissonSampled of Gaussian, Laplace or MixtureOfGaussians"): beside_traced(
         ["loss distribution remove"], ["rdp remove"]
@@ -267,7 +267,7 @@ PLANS = {
     ("RandomAllocation of these", "DiscretePair, one epoch"): (
         FINITE,
         FINITE,
-        REFUSED,
+        [],
         [*BOTH_ENDS, "threshold test remove+add", *DISTRIBUTION],
     ),
     ("Shuffled(LocalRandomizer)", "one round"): on_lanes(["clones remove"], below=[*RESPONSE, *FROM_BELOW]),
@@ -327,6 +327,34 @@ PLANS = {
         [*EVERYBODY[:-1], "sum of scores remove", EVERYBODY[-1], *RESPONSE],
     ),
 }
+# Of concrete numbers traced plans ask the laws of their distributions, too: in each direction after all others.
+HAVE_LAWS = {
+    *(("ShuffledBatches(Gaussian)", name) for name in ("one epoch", "records left out", "several epochs")),
+    *(
+        (f"Shuffled({name})", k)
+        for name in ("DensityReports", "GaussianReports")
+        for k in ("one round", "several rounds")
+    ),
+    *(("ZeroOut", name) for name in ("FixedBatches, TruncatedPoisson", "others")),
+    *((title, "") for title in ("RandomAllocation(PoissonSampled)", "PartialShuffledBatches(Gaussian)")),
+    *((title, "") for title in ("PartialAllocation(Gaussian)", "ScheduledAllocation", "Skellam", "Exponential")),
+    *((title, "") for title in ("AboveThreshold", "ParallelPoisson(Gaussian)", "MixtureOfGaussians", "BallsInBins")),
+    *((title, "") for title in ("FixedBatches(Gaussian)", "TruncatedPoisson(Gaussian)", "CheckIn(GaussianReports)")),
+    *((f"CheckIn({name})", "") for name in ("FiniteRandomizer", "KaryRandomizedResponse", "LaplaceReports")),
+    ("CheckIn(DensityReports)", ""),
+    ("CheckIn(GaussianReports)", "everybody"),
+    ("PoissonSampled(RandomAllocation)", "Gaussian, sampled once"),
+    ("PoissonSampled(RandomAllocation)", "others"),
+    ("PoissonSampled of these", "DiscretePair"),
+    ("RandomAllocation of these", "any"),
+    ("RandomAllocation of these", "DiscretePair, one epoch"),
+    ("Group", "of sampled Gaussians"),
+    ("ReplaceOne", "Gaussian"),
+    ("ReplaceOne", "PoissonSampled of Gaussian, Laplace or MixtureOfGaussians"),
+    ("ReplaceOne", "FixedBatches, TruncatedPoisson"),
+    ("ReplaceOne", "a single step"),
+    ("ReplaceOne", "ShuffledBatches"),
+}
 
 
 @pytest.fixture
@@ -373,8 +401,13 @@ def test_methods_are_asked_in_the_order_stated(rows, row):
     wanted = dict(zip((default, quick, traced, interval), PLANS[row], strict=True))
     for ask, methods in wanted.items():
         if methods is REFUSED:
-            with pytest.raises(ValueError, match="loss distribution only"):
+            with pytest.raises(ValueError, match="on the host only"):
                 ask(rows[row])
+        elif ask is traced and row in HAVE_LAWS:
+            directions = [d.value for d in rows[row].directions]
+            of_each = [[name for name in methods if name.endswith(d)] for d in directions]
+            found = [name for d, own in zip(directions, of_each, strict=True) for name in (*own, f"laws {d}")]
+            assert in_words(ask(rows[row])) == found
         else:
             assert in_words(ask(rows[row])) == methods, ask.__name__
 

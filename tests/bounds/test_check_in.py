@@ -24,14 +24,16 @@ from jaxacct.divergence.check_in._response import response_floor_log_delta
 from jaxacct.divergence.clones._profile import clones_delta, lane_bytes
 from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.papers import check_ins, girgis
-from jaxacct.papers.check_ins import _conversion as conversion
 from jaxacct.papers.check_ins import _distributed as distributed
-from jaxacct.papers.check_ins import _first_cut as first_cut
+from jaxacct.papers.check_ins import _from_below as gaussian
+from jaxacct.papers.check_ins import _guarantees as first_cut
+from jaxacct.papers.check_ins import _optimal_conversion as conversion
 from jaxacct.papers.check_ins import _published as published
 from jaxacct.papers.check_ins import _renyi as renyi
-from jaxacct.papers.check_ins import _shuffled_gaussian as gaussian
-from jaxacct.papers.check_ins._conversion import least_rdp, log_least_excess, optimal_epsilon
-from jaxacct.papers.check_ins._floor import response_lower_rdp
+from jaxacct.papers.check_ins._from_below import response_lower_rdp
+from jaxacct.papers.check_ins._optimal_conversion import least_rdp_lanes as least_rdp
+from jaxacct.papers.check_ins._optimal_conversion import log_least_excess
+from jaxacct.papers.check_ins._optimal_conversion import optimal_epsilon_lanes as optimal_epsilon
 
 SMALL = Layout(6, 3, 16)
 EXACT = Layout(48, 4, 48)
@@ -353,7 +355,7 @@ def test_the_least_divergence_is_rounded_down_everywhere():
 def test_the_least_divergence_is_rounded_down_wherever_the_search_ends(monkeypatch):
     monkeypatch.setattr(conversion, "_NUM_HALVINGS", 14)
     points = [(2.0, 0.5, 0.1), (8.0, 1.0, 1e-3), (1.5, 0.01, 1e-6), (30.0, 1e-4, 1e-5)]
-    found = Kernel(lambda *args: conversion.least_rdp(*args))(*np.array(points).T)
+    found = Kernel(lambda *args: conversion.least_rdp_lanes(*args))(*np.array(points).T)
     with mp.workdps(50):
         for point, value in zip(points, found, strict=True):
             assert 0.3 * least_by_search(*point) <= mp.mpf(float(value)) <= least_by_search(*point), point
@@ -395,8 +397,8 @@ def by_partitions(n, order, s):
     return (mp.log(total) - order * mp.log(n) - order * s / 2) / (order - 1)
 
 
-gaussian_pair = Kernel(gaussian.gaussian_pair_rdp)
-response_pair = Kernel(gaussian.response_pair_rdp)
+gaussian_pair = Kernel(gaussian.gaussian_pair_rdp_lanes)
+response_pair = Kernel(gaussian.response_pair_rdp_lanes)
 
 
 @pytest.mark.parametrize(("num_users", "sigma"), [(1, 1.0), (2, 0.7), (3, 1.0), (50, 0.5), (10**4, 2.0), (10**9, 30.0)])
@@ -415,7 +417,9 @@ def test_pair_closed_forms_and_sandwich():
     num_users, gap = np.array(list(itertools.product((1, 7, 1000, 10**8), (1.0 / 0.3, 1.0, 0.1)))).T
     probs = np.array([1.0, 0.2])[:, None]
     values, part = gaussian_pair(num_users, probs, gap, orders=orders)
-    low, high = Kernel(lambda n, g: gaussian.gaussian_pair_sandwich(n, g, jnp.asarray(orders)[:, None]))(num_users, gap)
+    low, high = Kernel(lambda n, g: gaussian.gaussian_pair_sandwich_lanes(n, g, jnp.asarray(orders)[:, None]))(
+        num_users, gap
+    )
     assert np.all(low * (1 - 1e-11) <= values)
     assert np.all(values <= high * (1 + 1e-12))
     assert np.all(np.diff(values) >= 0)
@@ -538,7 +542,7 @@ def test_distributed_check_ins_keep_their_order():
     whole = run(6e4, 1e-3, 1.0, kind=kinds.LOGNORMAL, max_order=32, layout=static["layout"])[-1]
     assert whole > 2.0
     assert cut < 1e-5
-    printed = Kernel(published.published_distributed_rdp)(20, 0.01, 0.4, max_order=2, num_counts=20)[0]
+    printed = Kernel(published.published_distributed_rdp_lanes)(20, 0.01, 0.4, max_order=2, num_counts=20)[0]
     assert printed < 0  # Theorem 4 leaves out the rounds without reports
 
 
@@ -655,7 +659,7 @@ def test_first_cut_and_failures_are_above_the_direct_profile():
     run = CheckIn(ja.LocalRandomizer(1.0), 10**6, 0.1)
     assert ask(check_in.profile_upper_log_delta, run, float(epsilon)) <= float(log_delta) < -15
     rdp, log_failure = Kernel(
-        lambda *a: tuple(first_cut.approximate_rdp(*a, orders=(2.0, 8.0), num_counts=2000)), lane_bytes=2**20
+        lambda *a: tuple(first_cut.approximate_rdp_lanes(*a, orders=(2.0, 8.0), num_counts=2000)), lane_bytes=2**20
     )(10**4, 0.1, 1.0, math.log(1e-9), -math.inf)
     direct = ask(check_in.profile_upper_rdp, CheckIn(ja.LocalRandomizer(1.0), 10**4, 0.1), orders=(2.0, 8.0))
     assert np.all(direct <= rdp)
@@ -665,7 +669,7 @@ def test_first_cut_and_failures_are_above_the_direct_profile():
 
 def test_more_reports_than_are_counted_are_failures():
     """n = 1000 at 1 in 100, and 15 counts: P[Bin(n, q) > 15] = 0.048 is most of what fails."""
-    kernel = Kernel(lambda *a: first_cut.approximate_rdp(*a, orders=(2.0,), num_counts=15).log_failure)
+    kernel = Kernel(lambda *a: first_cut.approximate_rdp_lanes(*a, orders=(2.0,), num_counts=15).log_failure)
     found = float(kernel(1000, 0.01, 1.0, math.log(1e-9), -math.inf))
     with mp.workdps(40):
         q = mp.mpf(0.01)

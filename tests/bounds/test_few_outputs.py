@@ -16,9 +16,10 @@ from jaxacct.bounds import discrete
 from jaxacct.bounds.allocation._decomposition import decomposition_delta
 from jaxacct.bounds.discrete import has_types, types_delta
 from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
-from jaxacct.papers.clones import _blocks as clones_blocks
-from jaxacct.papers.clones._blocks import block_delta
-from jaxacct.papers.girgis._histogram import histogram_law, histogram_rdp
+from jaxacct.papers.clones import _pairs as clones_blocks
+from jaxacct.papers.clones._pairs import block_delta
+from jaxacct.papers.girgis._from_below import histogram_law
+from jaxacct.papers.girgis._from_below import histogram_rdp_lanes as histogram_rdp
 from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
 from jaxacct.special import ULP
 from jaxacct.special import _rounding as rounding

@@ -221,6 +221,37 @@ def test_ends_of_cells_are_sought_until_rounding_is_all_there_is(monkeypatch):
     assert np.abs(_mixture.log_ratio(z, mu, shares) - target).max() < 2e-14
 
 
+_FAR = [
+    ja.MixtureOfGaussians.of_user(0.3, num_records=8, sampling_prob=1e-3),
+    ja.MixtureOfGaussians(0.1, (0.0, 1.0, 30.0), (1.0 - 1e-6 - 1e-9, 1e-6, 1e-9)),
+    ja.MixtureOfGaussians(0.05, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05)),
+]
+
+
+@pytest.mark.parametrize("release", _FAR, ids=["rare", "rarer", "often"])
+def test_shifts_beyond_the_doubles_are_told_for_certain(release):
+    """Of mixtures with shifts of 36 standard deviations and more nothing was known: delta was in [0, 1]."""
+    for epsilon in (0.01, 1.0, 20.0):
+        found = ja.delta_interval(release, epsilon)
+        exact = max(_truth(*_fields(release), epsilon, d) for d in (REMOVE, ADD))
+        assert exact * 0.98 <= found.lower <= exact * (1 + 1e-10)
+        assert exact * (1 - 1e-10) <= found.upper <= exact * 1.02
+
+
+def _fields(release):
+    return release.noise_multiplier, release.sensitivities, release.probabilities
+
+
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")  # 1.4 % wide
+def test_many_steps_of_rare_shifts():
+    """Epsilon was in [0, 1220]; and delta at 1 read 0.3306 from below, which is above the certified upper end."""
+    found = ja.epsilon_interval(ja.Composed(_FAR[0], 100), 1e-6)
+    assert 43.0 < found.lower <= found.upper < 44.5
+    run = ja.Composed(ja.MixtureOfGaussians.of_user(0.3, num_records=100, sampling_prob=1e-4), 100)
+    below, above = ja.delta_interval(run, 1.0)[:2]
+    assert below < above < 0.3196
+
+
 def test_laws_of_all_sides_are_made_of_the_same_cells(monkeypatch):
     made = []
     cells = _mixture._cells

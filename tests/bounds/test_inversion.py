@@ -1,4 +1,4 @@
-"""Moment inversion: exact profiles of Gaussian and Poisson-sampled rounds, and each part of their certificate."""
+"""Moment inversion: the contour of Gaussian and Poisson-sampled rounds, and each part of its certificate."""
 
 import math
 import warnings
@@ -8,21 +8,19 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
-from support.answers import DELTA, EPSILON, forget_inversions, invert, refined
+from support.answers import EPSILON, refined
 
 import jaxacct as ja
 from jaxacct._precision import Kernel
-from jaxacct.bounds._inversion import SIZES, inverts
+from jaxacct.bounds._host_line import is_of_gaussians
 from jaxacct.divergence._inversion import (
-    _LOG_ALIAS,
+    ALIAS_FACTORS,
     Line,
     LineMoments,
     _aliases,
     _summands,
     _trapezoid,
-    alias_orders,
     delta_ends,
-    make_line,
 )
 from jaxacct.divergence.gaussian._line import gaussian_line
 from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
@@ -43,34 +41,6 @@ def _poisson(sigma: float, prob: float, steps: int) -> ja.PoissonSampled:
     return ja.PoissonSampled(ja.Gaussian(sigma), sampling_prob=prob, num_steps=steps)
 
 
-def test_composed_gaussian_between_the_ends() -> None:
-    """1,000 random (sigma, count, epsilon): upper >= closed form >= lower, within 1e-11."""
-    rng = np.random.default_rng(1)
-    sigma = 10.0 ** rng.uniform(-0.3, 2, 1000)
-    count = np.floor(10.0 ** rng.uniform(0, 4, 1000))
-    mu = np.sqrt(count) / sigma
-    keep = mu < 30
-    sigma, count, mu = sigma[keep], count[keep], mu[keep]
-    epsilon = np.maximum(mu * (0.5 * mu + rng.uniform(-1, 6, mu.size)), 0.0)
-    with mp.workdps(60):
-        log_truth = np.array(
-            [
-                float(mp.log(mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)))
-                for m, e in zip(map(mp.mpf, mu), map(mp.mpf, epsilon), strict=True)
-            ]
-        )
-    ends = invert(ja.Composed((ja.Gaussian(sigma),), (count,)), DELTA, epsilon)
-    with np.errstate(divide="ignore"):
-        lower, upper = np.log(ends.lower), np.log(ends.upper)
-    assert (lower <= log_truth[:, None]).all()
-    assert (upper >= log_truth[:, None]).all()
-    # where delta exceeds 0.3 the contour is squeezed against the pole at 1
-    tight = log_truth < math.log(0.3)
-    assert tight.sum() > 800
-    assert np.median((upper - lower)[tight]) < 1e-11
-    assert np.max((upper - lower)[tight]) < 1e-6
-
-
 @pytest.mark.parametrize("run", [r for r in RUNS if r[2] <= 10_000])
 def test_ends_agree_with_the_loss_distribution(run: tuple[float, float, int]) -> None:
     mechanism = _poisson(*run)
@@ -81,6 +51,15 @@ def test_ends_agree_with_the_loss_distribution(run: tuple[float, float, int]) ->
         other = refined(mechanism, EPSILON, 1e-6, 0.05)
     assert other.lower <= found.upper
     assert found.lower <= other.upper
+
+
+def _line(order: jax.Array, period: jax.Array, num_nodes: int, num_used: float = math.inf) -> Line:
+    """Through `order` [L], with so many nodes, 2 pi / `period` [L] apart; only the first `num_used` enter the sum."""
+    number = jnp.arange(float(num_nodes))[:, None]
+    step = 2.0 * jnp.pi / period
+    last = step * jnp.minimum(num_used, num_nodes)
+    aliases = 1.0 + jnp.asarray(ALIAS_FACTORS)[:, None] * (order - 1.0)
+    return Line(order, period, step * number, number < num_used, last * 1.25 ** jnp.arange(64.0)[:, None], aliases)
 
 
 def _moment(sigma: float, prob: float, power: complex) -> mp.mpc:
@@ -115,15 +94,8 @@ def _check_moments(case: tuple[float, float, float, float], add: bool, num_z: in
     def fn(sigma: jax.Array, prob: jax.Array, order: jax.Array, period: jax.Array) -> tuple[jax.Array, ...]:
         flags = jnp.full(sigma.shape, add)
         orders = 1.0 + jnp.asarray([[1.1], [2.0]], jnp.float64) * (order - 1.0)
-        # log_delta such that the left aliases ask for `period`
-        line = make_line(
-            order,
-            jnp.zeros_like(order),
-            27.0 - period * (order - 1.0),
-            jnp.zeros((4, 1), jnp.float64),
-            highest_node(orders, sigma, flags, num_z=512),
-            num_nodes=64,
-        )
+        highest = highest_node(orders, sigma, flags, num_z=512)
+        line = _line(order, period, 64, jnp.floor(highest * period / (2.0 * jnp.pi)) + 1.0)
         m = sampled_gaussian_line(line, sigma, prob, flags, num_z=num_z)
         return m.log_modulus, m.phase, m.error, line.heights, m.log_decay, line.edges, m.log_alias, line.alias_orders
 
@@ -148,123 +120,10 @@ def _check_moments(case: tuple[float, float, float, float], add: bool, num_z: in
             assert size <= decay[k] + 1e-12, (k, b)
 
 
-@pytest.mark.more
-def test_single_steps_are_wide_but_right() -> None:
-    """Nearly an atom: the bracket may be wide, never wrong."""
-    for sigma, prob, steps in [(1.0, 0.01, 1), (0.5, 0.001, 30), (1.0, 1e-9, 10), (0.3, 0.3, 2), (1.0, 1.0, 3)]:
-        mechanism = _poisson(sigma, prob, steps)
-        bound = ja.epsilon(mechanism, 1e-6, precision=math.inf)
-        for size in SIZES[:2]:
-            ends = invert(mechanism, EPSILON, 1e-6, size)
-            assert (ends.lower <= bound).all()
-            assert (ends.lower <= ends.upper).all()
-
-
-@pytest.mark.more
-def test_random_runs_against_renyi_and_distributions() -> None:
-    rng = np.random.default_rng(5)
-    sigma, prob = 10.0 ** rng.uniform(-0.4, 1, 60), 10.0 ** rng.uniform(-5, -0.3, 60)
-    steps = np.floor(10.0 ** rng.uniform(0, 6, 60))
-    log_delta = rng.uniform(-30, -1, 60)
-    mechanism = ja.PoissonSampled(ja.Gaussian(sigma), sampling_prob=prob, num_steps=steps)
-    ends = invert(mechanism, EPSILON, np.exp(log_delta))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ja.OrderEdgeWarning)
-        renyi = ja.epsilon(mechanism, np.exp(log_delta), precision=math.inf)
-    assert not np.isnan(ends.upper).any()
-    assert (ends.lower <= ends.upper).all()
-    assert (ends.lower.max(axis=1) <= renyi * (1 + 1e-12)).all()
-    tight = (ends.upper.max(axis=1) - ends.lower.max(axis=1)) <= 1e-3 * ends.lower.max(axis=1)
-    assert tight.mean() > 0.3
-    assert (ends.upper.max(axis=1)[tight] <= renyi[tight] * (1 + 2e-3)).all()
-    # delta at the epsilon found is the delta asked for
-    back = invert(mechanism, DELTA, ends.upper.max(axis=1))
-    assert (back.lower.max(axis=1)[tight] <= np.exp(log_delta)[tight] * (1 + 1e-9)).all()
-
-
-def test_newton_stays_at_the_root() -> None:
-    """Rounding, not the same in programs compiled quickly and well, may point out of the bracket there."""
-    mechanism = _poisson(1.1, 0.01, 1000)
-    forget_inversions()
-    for delta in 1e-5 * np.arange(1.0, 17.0):
-        ends = invert(mechanism, EPSILON, float(delta))
-        assert ends.upper[1] - ends.lower[1] <= 1e-7 * ends.lower[1], delta
-
-
-@pytest.mark.more
-def test_mixed_rounds_and_their_equivalents() -> None:
-    poisson = _poisson(1.0, 0.01, 5_000)
-    twice = invert(ja.Composed((poisson, poisson), (1, 1)), EPSILON, 1e-6)
-    once = invert(_poisson(1.0, 0.01, 10_000), EPSILON, 1e-6)
-    np.testing.assert_allclose(twice.upper, once.upper, rtol=1e-11)
-    mixed = ja.Composed((poisson, ja.Gaussian(4.0)), (1, 3))
-    found = invert(mixed, EPSILON, 1e-6)
-    np.testing.assert_allclose(found.lower, found.upper, rtol=1e-9)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        other = ja.epsilon_interval(mixed, 1e-6, precision=1e-3)
-    assert other.lower <= found.upper.max()
-    assert found.lower.max() <= other.upper
-
-
-def test_inside_a_float32_program() -> None:
-    """jit rounds outward to the user's float32; the gradient is that of the exact curve."""
-    mechanism = _poisson(1.0, 0.01, 10_000)
-    exact = invert(mechanism, EPSILON, 1e-6)
-
-    def upper(sigma: jax.Array) -> jax.Array:
-        return invert(ja.PoissonSampled(ja.Gaussian(sigma), 0.01, 10_000), EPSILON, 1e-6).upper[0]
-
-    value, slope = jax.jit(jax.value_and_grad(upper))(1.0)
-    assert value.dtype == jnp.float32
-    assert exact.upper[0] <= float(value) <= exact.upper[0] * (1 + 2e-7)
-    step = 1e-4
-    around = [float(invert(_poisson(s, 0.01, 10_000), EPSILON, 1e-6).upper[0]) for s in (1 + step, 1 - step)]
-    assert float(slope) == pytest.approx((around[0] - around[1]) / (2 * step), rel=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["noise_multiplier", "sampling_prob", "target_delta", "epsilon"])
-def test_exact_derivatives_in_a_float32_program(name: str) -> None:
-    """First and second, of epsilon and delta, against differences of concrete answers."""
-    at = {"noise_multiplier": 1.0, "sampling_prob": 0.01, "target_delta": 1e-6, "epsilon": 6.9}
-
-    def answer(x: jax.Array | float) -> jax.Array:
-        point = {**at, name: x}
-        run = ja.PoissonSampled(ja.Gaussian(point["noise_multiplier"]), point["sampling_prob"], 10_000)
-        if name == "epsilon":
-            return ja.delta(run, point["epsilon"], method="exact")
-        return ja.epsilon(run, point["target_delta"], method="exact")
-
-    x, step = at[name], 1e-3 * at[name]
-    below, middle, above = (answer(x + k * step) for k in (-1, 0, 1))
-    slope, second = jax.jit(lambda v: (jax.grad(answer)(v), jax.grad(jax.grad(answer))(v)))(x)
-    np.testing.assert_allclose(slope, (above - below) / (2 * step), rtol=1e-3)
-    np.testing.assert_allclose(second, (above - 2 * middle + below) / step**2, rtol=1e-2)
-
-
-@pytest.mark.more
-def test_slopes_of_delta_are_those_of_differences() -> None:
-    """In noise and epsilon, inside a program, at settings where the steps of the certificate have no derivative."""
-
-    def answer(sigma: jax.Array, prob: jax.Array, steps: jax.Array, epsilon: jax.Array) -> jax.Array:
-        return ja.delta(ja.PoissonSampled(ja.Gaussian(sigma), prob, steps), epsilon, method="exact")
-
-    settings = [(1.0, 0.01, 1000.0, 2.0), (0.7, 1e-3, 1e5, 4.0), (3.0, 0.05, 200.0, 0.3), (1.0, 0.01, 1000.0, 0.0)]
-    with jax.enable_x64(True):
-        slopes = jax.jit(jax.vmap(jax.grad(answer, argnums=(0, 3))))(*map(jnp.array, zip(*settings, strict=True)))
-    for at, *found in zip(settings, *slopes, strict=True):
-        for place, slope in zip((0, 3), found, strict=True):
-            step = 1e-4 * at[place]
-            if step:
-                below, above = (answer(*(x + k * step * (i == place) for i, x in enumerate(at))) for k in (-1, 1))
-                np.testing.assert_allclose(slope, (above - below) / (2 * step), rtol=1e-4)
-
-
-def test_what_inverts() -> None:
-    assert inverts(ja.Composed((ja.Gaussian(1.0), _poisson(1.0, 0.1, 3)), (1, 2)))
-    assert not inverts(ja.PoissonSampled(ja.Laplace(1.0), sampling_prob=0.1, num_steps=3))
-    assert not inverts(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10))
+def test_what_is_of_gaussians() -> None:
+    assert is_of_gaussians(ja.Composed((ja.Gaussian(1.0), _poisson(1.0, 0.1, 3)), (1, 2)))
+    assert not is_of_gaussians(ja.PoissonSampled(ja.Laplace(1.0), sampling_prob=0.1, num_steps=3))
+    assert not is_of_gaussians(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=10))
 
 
 def _gaussian_sum(period: float, num_nodes: int, epsilon: float = 2.0) -> tuple[float, ...]:
@@ -272,13 +131,7 @@ def _gaussian_sum(period: float, num_nodes: int, epsilon: float = 2.0) -> tuple[
 
     def fn(period: jax.Array, epsilon: jax.Array) -> tuple[jax.Array, ...]:
         order = jnp.full_like(period, 4.0)
-        c = alias_orders(order)
-        # log_delta such that the aliases ask for just this period
-        line = make_line(
-            order, epsilon, -period * 3.0 - _LOG_ALIAS, 0.0 * c, jnp.full_like(period, jnp.inf), num_nodes=num_nodes
-        )
-        line = line._replace(period=period, heights=2.0 * jnp.pi / period * jnp.arange(num_nodes, dtype=float)[:, None])
-        line = line._replace(edges=num_nodes * 2.0 * jnp.pi / period * 1.25 ** jnp.arange(64, dtype=float)[:, None])
+        line = _line(order, period, num_nodes)
         moments = gaussian_line(line, jnp.ones_like(period))
         found = _trapezoid(line, _summands(line, moments), epsilon)
         shift = moments.log_modulus[0] + epsilon * (1.0 - order)

@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 from mpmath import mp
@@ -124,6 +125,32 @@ def test_clipped_moments_of_two_steps(sigma, order):
     assert found.relative[0].max() <= 1e-4
     for a, bound in zip(alias[0], found.alias[0], strict=True):
         assert bound >= math.log(_two_steps(sigma, a).real) - 1e-6  # that of the whole moment
+
+
+def test_a_quick_batch_about_one_epoch_is_as_tight_as_the_exact_one():
+    noise, steps = (
+        np.array([0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 1.0]),
+        np.array([500, 1000, 100, 1000, 300, 50, 100, 1000]),
+    )
+    selected = np.array([1, 1, 1, 1, 1, 1, 1, 2])
+    run = ja.RandomAllocation(ja.Gaussian(noise), steps, selected)
+    quick = ja.epsilon(run, 1e-6, precision=math.inf)
+    exact = ja.epsilon(ja.RandomAllocation(ja.Gaussian(noise[:7]), steps[:7]), 1e-6, method="exact")
+    assert np.all(quick[:7] >= exact * (1 - 1e-9))
+    assert np.all(quick[:7] <= exact * (1 + 1e-6))
+    assert quick[7] > quick[1]
+
+
+def test_inside_a_program_the_exact_method_says_what_it_needs():
+    """Laws answer there, without a name."""
+    for run in (
+        lambda s: ja.RandomAllocation(ja.Gaussian(s), 100),
+        lambda s: ja.PoissonSampled(ja.Gaussian(s), 0.1, 9),
+    ):
+        with pytest.raises(ValueError, match=r"method='exact' needs .* leave it out there"):
+            jax.jit(lambda s, run=run: ja.epsilon(run(s), 1e-6, method="exact"))(1.0)
+        with pytest.raises(ValueError, match=r"method='exact' needs .* leave it out there"):
+            jax.jit(lambda e, run=run: ja.calibrate(run(1.0), "noise_multiplier", e, 1e-6, method="exact"))(1.0)
 
 
 def test_what_is_out_of_range_says_nothing():

@@ -159,16 +159,16 @@ def test_many_runs_that_are_pure(local, mean):
 
 
 def test_a_shape_near_0_counts():
-    """Theorem 2 at the order that hides best, which is asked for: (1 + shape) times what it hides."""
-    noise, mean, order = 5.0, 10.0, 40.0
+    """Theorem 2 at the order that hides best: (1 + shape) times what it hides."""
+    noise, mean = 5.0, 10.0
     for shape in (9e-10, -9e-10, 1e-290):
         rate = float(_rate(mean, 0.0)) if abs(shape) < 1e-100 else float(_rate(mean, shape))
         best = noise * math.sqrt(2.0 * rate)
-        found = ja.rdp(ja.PrivateSelection(ja.Gaussian(noise), mean, shape), [best, order]).values[1]
+        found = ja.rdp(ja.PrivateSelection(ja.Gaussian(noise), mean, shape), [best]).values[0]
         with mpmath.workdps(30):
             half, u = 1 / (2 * mpmath.mpf(noise) ** 2), _rate(mean, shape) if abs(shape) > 1e-100 else _rate(mean, 0)
             hidden = (best - 1) * half + u / best
-            exact = order * half + (1 + mpmath.mpf(shape)) * hidden + mpmath.log(mean) / (order - 1)
+            exact = best * half + (1 + mpmath.mpf(shape)) * hidden + mpmath.log(mean) / (best - 1)
             assert exact * (1 - 1e-14) <= found <= exact * (1 + 1e-11)
 
 
@@ -184,3 +184,22 @@ def test_divergences_do_not_fall_with_the_order(run, shape):
     assert ja.rdp(selection, [1.0]).values[0] == pytest.approx(values[0], rel=1e-2)
     if isinstance(run, ja.Laplace) and math.isfinite(shape):
         assert values[-1] == pytest.approx(2.0 + shape, rel=1e-9)  # Corollary 3
+
+
+@pytest.mark.parametrize("shape", [0.5, math.inf])
+def test_an_order_has_the_divergence_that_it_has_alone(shape):
+    """Whatever else is asked: another order beside helped, where no order of the fixed ones was as near."""
+    run = ja.PrivateSelection(ja.Gaussian(40.0), 10.0, shape)
+    orders = [1.5, 30.3, 99.9, 777.0, 1e5]
+    together = ja.rdp(run, orders).values
+    assert together.tolist() == [float(ja.rdp(run, [a]).values[0]) for a in orders]
+
+
+def test_large_orders_of_sampled_runs():
+    """Order a by a sum over a terms, for all smaller ones too, took the memory of a^2 numbers."""
+    step = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1)
+    for order in (3000, 10**6):  # the largest term of the sum is nearly all of it
+        largest = (order * math.log(0.01) + 0.5 * order * (order - 1.0)) / (order - 1.0)
+        found = float(ja.rdp(step, [2.0, order]).values[1])
+        assert largest * (1 - 1e-12) <= found <= largest + 1e-3
+    assert math.isfinite(ja.rdp(ja.PrivateSelection(step, 10.0, 0.5), [2.0, 1e6]).values[1])

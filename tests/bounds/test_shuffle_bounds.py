@@ -56,8 +56,8 @@ from jaxacct.bounds.shuffle import _approximate as reductions
 from jaxacct.bounds.shuffle import _closed_form as closed
 from jaxacct.bounds.shuffle import _rounds as composition
 from jaxacct.divergence.clones._profile import clones_delta, clones_epsilon, window_for
-from jaxacct.papers.clones import _closed_form as other_forms
-from jaxacct.papers.clones import _comparison as comparison
+from jaxacct.papers.clones import _closed as other_forms
+from jaxacct.papers.clones import _published as comparison
 from jaxacct.papers.clones import _reductions as results
 
 ROWS = json.loads((Path(__file__).parents[1] / "reference" / "fmt-clones.json").read_text())
@@ -263,7 +263,7 @@ def test_deletion_does_not_double():
         assert worst(law, reference, 2.0) <= 0.01 + 1e-15
     attained = hockey_stick(p, q, 4.0)
     assert attained > 2 * 0.01
-    guarantee = Kernel(lambda e, d: tuple(results.replacement_from_deletion(reductions.Guarantee(e, d))))
+    guarantee = Kernel(lambda e, d: tuple(results.replacement_from_deletion_lanes(reductions.Guarantee(e, d))))
     epsilon, log_delta = guarantee(math.log(2.0), math.log(0.01))
     assert epsilon == 2 * math.log(2.0)
     assert attained * (1 - 1e-12) <= math.exp(log_delta) <= attained * (1 + 1e-12)
@@ -274,7 +274,7 @@ def test_purification(seed):
     rng = np.random.default_rng(seed)
     law, reference = rng.dirichlet(np.full(7, 0.3), 2)
     epsilon = rng.uniform(0.1, 1.5)
-    got = results.purified(law, reference, epsilon)
+    got = results.purified_lanes(law, reference, epsilon)
     assert math.isclose(got.probabilities.sum(), 1.0, rel_tol=1e-12)
     assert np.all(got.probabilities <= math.exp(epsilon) * reference * (1 + 1e-12))
     assert np.all(got.probabilities >= math.exp(-epsilon) * reference * (1 - 1e-12))
@@ -423,14 +423,14 @@ def test_route_by_approximate_privacy():
 
 def test_comparison_curves():
     """Figure 2's table, and where each says nothing."""
-    cheu, balle = Kernel(comparison.cheu_binary_epsilon), Kernel(comparison.balle_adaptive_epsilon)
+    cheu, balle = Kernel(comparison.cheu_binary_epsilon_lanes), Kernel(comparison.balle_adaptive_epsilon_lanes)
     log_delta = math.log(1e-6)
     expected = [(1e5, 0.1, 0.00480513), (1e6, 4.0, 0.113853), (1e7, 6.0, 0.0999201)]
     for n, local, value in expected:
         assert math.isclose(cheu(n, local, log_delta), value, rel_tol=1e-5)
     assert cheu(100.0, 4.0, log_delta) == math.inf
     assert balle(1e6, 4.0, log_delta) > cheu(1e6, 4.0, log_delta)
-    blanket = Kernel(comparison.balle_blanket_delta)
+    blanket = Kernel(comparison.balle_blanket_delta_lanes)
     assert math.isclose(blanket(0.00300209, 1e6, 0.1), 1e-6, rel_tol=1e-3)
     assert blanket(1.0, 1e6, 0.5) == 0.0
     assert blanket(0.0, 1e6, 0.5) == 1.0

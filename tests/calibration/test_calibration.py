@@ -316,13 +316,11 @@ def test_traced_calibration_fails_closed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("run", "field", "epsilon", "method"),
-    [(poisson(), "noise_multiplier", 2.0, "exact"), (shuffled(), "local_epsilon", 0.125, "clones")],
-)
-def test_calibration_by_one_method_in_a_float32_program(run, field, epsilon, method):
+def test_calibration_by_one_method_in_a_float32_program():
     def fn(v, **k):
-        return calibrate(run, field, v, 1e-6, method=method, **k)
+        return calibrate(shuffled(), "local_epsilon", v, 1e-6, method="clones", **k)
+
+    epsilon = 0.125
 
     value, slope = jax.jit(jax.value_and_grad(fn))(epsilon)
     np.testing.assert_allclose(value, fn(epsilon), rtol=2 * TOLERANCE)

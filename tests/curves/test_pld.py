@@ -16,6 +16,8 @@ import pytest
 from support.answers import DELTA, interval_of
 
 import jaxacct as ja
+from jaxacct.bounds import bases
+from jaxacct.bounds.bases._base import pld_of_law
 from jaxacct.curves import _convolution as composition
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.divergence.lattice import _ratio as lattice
@@ -867,3 +869,10 @@ def test_distributions_near_the_largest_loss_are_sharp():
     found = ja.epsilon_interval(ja.Composed(ja.Laplace(3.0), 20), 1e-6)
     assert found.upper - found.lower <= 1e-3 * found.lower
     assert found.lower <= 6.33758 <= found.upper
+
+
+def test_no_tilt_is_steeper_than_the_window_is_made_for():
+    """Where rare losses take over between two tilts the steepest was not the last: a lower law had a mass of 1e84."""
+    release = ja.MixtureOfGaussians.of_user(0.3, num_records=100, sampling_prob=1e-4)
+    part = pld_of_law(bases.law(release, 1.0, 0.25, Side.LOWER_REMOVE, 1e-29), REMOVE)
+    assert compose_plds([(part, 100)]).masses.sum() <= 1.0

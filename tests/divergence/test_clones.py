@@ -23,7 +23,7 @@ from jaxacct.divergence.clones._profile import (
 )
 from jaxacct.divergence.clones._smooth import smooth_error, smooth_sum
 from jaxacct.divergence.clones._tradeoff import _VERTEX_MU, clones_gdp, clones_tradeoff
-from jaxacct.papers.clones._tails import clones_tails
+from jaxacct.papers.clones._published import clones_tails
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf
 from jaxacct.special._fair_coins import fair_rate, log_fair_pmf, small_tail_ratios, tail_ratios
 

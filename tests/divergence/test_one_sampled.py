@@ -1,4 +1,4 @@
-"""One Poisson-sampled Gaussian step on lanes: both ends against mpmath, inside programs of all kinds."""
+"""One Poisson-sampled Gaussian step on lanes: against mpmath, inside programs of all kinds."""
 
 import functools
 import math
@@ -13,7 +13,7 @@ from support.one_step import true_delta
 import jaxacct as ja
 from jaxacct._precision import Kernel
 from jaxacct._types import Direction
-from jaxacct.divergence.gaussian._one_sampled import one_sampled_epsilon_ends, one_sampled_log_delta
+from jaxacct.divergence.gaussian._one_sampled import one_sampled_epsilon, one_sampled_log_delta
 
 DELTA = 1e-6
 LANES = 200
@@ -52,28 +52,29 @@ def test_delta_between_its_ends(direction: Direction, traced: bool) -> None:
 
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("direction", Direction)
-def test_epsilon_between_its_ends(direction: Direction, traced: bool) -> None:
+def test_epsilon_is_just_above_the_truth(direction: Direction, traced: bool) -> None:
     """By delta in high precision at the epsilons that are returned."""
     sigma, q, _ = _settings(2)
     log_delta = np.log(q) - 10.0 ** np.random.default_rng(3).uniform(-3, 2.3, LANES)
-    kernel = Kernel(functools.partial(one_sampled_epsilon_ends, add=direction is Direction.ADD), on_host=not traced)
-    lower, upper = kernel(log_delta, sigma, q)
+    kernel = Kernel(functools.partial(one_sampled_epsilon, add=direction is Direction.ADD), on_host=not traced)
+    upper = kernel(log_delta, sigma, q)
     assert np.isfinite(upper).all()
+    close = 0
     with mp.workdps(60):
         for i in range(LANES):
             delta = mp.exp(mp.mpf(log_delta[i]))
             assert true_delta(sigma[i], q[i], upper[i], direction) <= delta, (sigma[i], q[i], log_delta[i])
-            assert lower[i] == 0.0 or true_delta(sigma[i], q[i], lower[i], direction) >= delta
-    assert np.mean(upper - lower <= 1e-6 * upper) >= 0.95
+            close += upper[i] == 0.0 or true_delta(sigma[i], q[i], upper[i] * (1.0 - 1e-6), direction) >= delta
+    assert close >= 0.95 * LANES
 
 
 def test_epsilon_is_zero_where_delta_covers_the_probability_to_join() -> None:
     for q in (0.0, 1e-9, 0.1, 1.0):
         for add in (False, True):
-            found = Kernel(functools.partial(one_sampled_epsilon_ends, add=add), on_host=True)(
+            found = Kernel(functools.partial(one_sampled_epsilon, add=add), on_host=True)(
                 math.log(max(q, 1e-300)) + 1e-12, 1.0, q
             )
-            assert tuple(found) == (0.0, 0.0)
+            assert found == 0.0
 
 
 def test_removal_loses_no_less_than_addition() -> None:
@@ -90,12 +91,11 @@ def _step(sigma, q, steps=1):
 QUESTIONS = {"epsilon": (ja.epsilon, DELTA), "delta": (ja.delta, 0.3)}
 
 
-@pytest.mark.parametrize("method", [None, "exact"])
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("direction", [None, *Direction])
-def test_inside_a_program_it_is_what_it_is_outside(direction, question, method) -> None:
+def test_inside_a_program_it_is_what_it_is_outside(direction, question) -> None:
     ask, at = QUESTIONS[question]
-    inside = jax.jit(lambda s, q: ask(_step(s, q), at, direction=direction, method=method))
+    inside = jax.jit(lambda s, q: ask(_step(s, q), at, direction=direction))
     for sigma, q in ((1.0, 0.02), (0.4, 0.3), (3.0, 1e-3), (2.0, 1.0)):
         sigma, q = float(np.float32(sigma)), float(np.float32(q))
         outside = ask(_step(sigma, q), at, direction=direction)
@@ -103,14 +103,13 @@ def test_inside_a_program_it_is_what_it_is_outside(direction, question, method) 
         assert outside * (1 - 1e-7) <= found <= outside * (1 + 3e-7) + 1e-37
 
 
-@pytest.mark.parametrize("method", [None, pytest.param("exact", marks=pytest.mark.more)])
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("direction", Direction)
-def test_derivatives_are_those_of_the_answer(direction, question, method) -> None:
+def test_derivatives_are_those_of_the_answer(direction, question) -> None:
     ask, at = QUESTIONS[question]
 
     def answer(s, q):
-        return ask(_step(s, q), at, direction=direction, method=method)
+        return ask(_step(s, q), at, direction=direction)
 
     sigma, q, h = 0.8, 0.1, 1e-5
     found = jax.grad(answer, (0, 1))(sigma, q)
@@ -121,20 +120,21 @@ def test_derivatives_are_those_of_the_answer(direction, question, method) -> Non
     assert np.allclose(found, slopes, rtol=1e-4)
 
 
-def test_a_traced_number_of_steps_has_the_closed_form_where_it_is_one() -> None:
+def test_a_traced_number_of_steps_has_a_law_where_it_may_be_one() -> None:
     found = jax.jit(jax.vmap(lambda t: ja.epsilon(_step(1.0, 0.02, t), DELTA)))(jnp.array([1, 2, 3]))
-    assert float(found[0]) == pytest.approx(ja.epsilon(_step(1.0, 0.02), DELTA), rel=1e-6)
-    assert float(found[1]) >= ja.epsilon(_step(1.0, 0.02, 2), DELTA)
-    assert float(found[2]) >= float(found[1])
-    exact = jax.jit(lambda t: ja.delta(_step(1.0, 0.02, t), 0.7, method="exact"))
-    assert float(exact(1.0)) == pytest.approx(ja.delta(_step(1.0, 0.02), 0.7), rel=1e-6)
-    assert float(exact(1000.0)) == pytest.approx(ja.delta(_step(1.0, 0.02, 1000), 0.7), rel=1e-3)
+    for i, value in enumerate(found.tolist()):
+        sharp = ja.epsilon(_step(1.0, 0.02, i + 1), DELTA)
+        assert sharp * (1 - 1e-6) <= value <= sharp * (1 + 1e-3)
+    delta = jax.jit(lambda t: ja.delta(_step(1.0, 0.02, t), 0.7))
+    for steps in (1, 1000):
+        sharp = ja.delta(_step(1.0, 0.02, steps), 0.7)
+        assert sharp * (1 - 1e-6) <= float(delta(float(steps))) <= sharp * (1 + 1e-2)
 
 
 def test_where_it_is_flat_derivatives_are_zero() -> None:
     slope = jax.grad(lambda s: ja.epsilon(_step(s, 0.1), 0.2))
     assert float(slope(1.0)) == 0.0
-    slope = jax.grad(lambda s: ja.delta(_step(s, 0.1), 0.2, direction=Direction.ADD, method="exact"))  # above -log 0.9
+    slope = jax.grad(lambda s: ja.delta(_step(s, 0.1), 0.2, direction=Direction.ADD))  # above -log 0.9
     assert float(slope(1.0)) == 0.0
 
 

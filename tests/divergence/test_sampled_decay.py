@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxacct.divergence._inversion import Line, alias_orders
+from jaxacct.divergence._inversion import ALIAS_FACTORS, Line
 from jaxacct.divergence.gaussian import _sampled_decay, _sampled_line
 from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
 from jaxacct.divergence.gaussian._sampled_line import sampled_gaussian_line
@@ -80,7 +80,8 @@ def test_intervals_bound_moments_on_a_coarse_grid(add):
             one = jnp.ones(1, jnp.float64)
             order, edges = a * one, jnp.asarray([[1.0], [4.0], [16.0]], jnp.float64)
             heights = jnp.asarray([[0.0], [1.0]], jnp.float64)
-            line = Line(order, one, heights, heights < 2.0, edges, alias_orders(order))
+            alias_orders = 1.0 + jnp.asarray(ALIAS_FACTORS)[:, None] * (order - 1.0)
+            line = Line(order, one, heights, heights < 2.0, edges, alias_orders)
             found = sampled_gaussian_line(line, sigma * one, q * one, jnp.asarray([add]), num_z=256)
             exponent = 1.0 - a if add else a
             truth = _ratio(sigma, q, exponent, np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]))

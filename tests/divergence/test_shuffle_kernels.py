@@ -33,7 +33,7 @@ from jaxacct._precision import Kernel
 from jaxacct.divergence.clones import _multi_component as component
 from jaxacct.divergence.clones import _multi_component_mean as mean
 from jaxacct.divergence.clones._profile import clones_delta
-from jaxacct.papers.clones._limits import amplification_limit
+from jaxacct.papers.clones._pairs import amplification_limit_lanes as amplification_limit
 
 TOL_SUM = 4e-12  # both ends of a double sum, relative: twice what it documents for n < 1e6
 TOL_TAIL = 3e-12  # binary response: log delta below the truth, relative to 1 + |log delta|, n to 1e5

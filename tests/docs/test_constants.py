@@ -7,8 +7,8 @@ import pytest
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = _ROOT / "jaxacct"
-_PAGE = (_ROOT / "docs" / "numerics.md").read_text()
-_BOOKED = _PAGE.split("## Booked constants", 1)[1].split("\n### ", 1)[0]
+_PAGES = {path.name: path.read_text() for path in (_ROOT / "docs" / "numerics").glob("*.md")}
+_BOOKED = _PAGES["rounding.md"].split("## Booked constants", 1)[1].split("\n### ", 1)[0]
 _ROWS = re.findall(r"^\| `(.+?)` \| `(.+?\.py)` \| (.+?) \| (.+?) \|$", _BOOKED, re.MULTILINE)
 _NAMES = re.compile(r"^(_?(?:[A-Z]+_)*(?:SLACK|ROUNDING|ERROR|BLUR|ULPS?|SUMS|DOWN|ROUND_UP)) *=", re.MULTILINE)
 _FOLDERS = ("bounds", "curves", "divergence", "special")
@@ -28,11 +28,9 @@ def test_constant_is_where_the_table_says(constant, file, reason, where):
     source = (_PACKAGE / file).read_text()
     assert _joined(constant) in _joined(source)
     assert reason.strip()
-    for anchor in re.findall(r"\(#(.+?)\)", where):
-        headings = [
-            re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.+)$", _PAGE, re.M)
-        ]
-        assert anchor in headings
+    for page, anchor in re.findall(r"\((\w+\.md)?#(.+?)\)", where):
+        headings = re.findall(r"^#+ (.+)$", _PAGES[page or "rounding.md"], re.MULTILINE)
+        assert anchor in [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def test_no_constant_is_missing():

@@ -41,11 +41,13 @@ _LAYERS = (
     ),
     ("bounds.bases",),
     ("bounds._by_ratio", "bounds._line_choice", "bounds._line_questions", "bounds._one_moment"),
+    ("bounds._distribution",),
+    ("bounds._known_laws",),
     ("bounds._line_answers",),
     ("bounds._line_parts",),
     ("bounds._releases",),
     ("bounds._host_line", "bounds._many_lines", "bounds._renyi_of_outputs"),
-    ("bounds._by_laws", "bounds._distribution", "bounds._inversion", "bounds._moments"),
+    ("bounds._by_laws", "bounds._moments"),
     ("bounds._one_release",),
     ("bounds._stand_in", "bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace"),
     ("bounds.blanket",),
@@ -60,6 +62,7 @@ _LAYERS = (
     ("bounds.fixed_batches",),
     ("bounds.adjacent",),
     ("bounds.composed",),
+    ("bounds.theorems",),
     ("bounds",),
     ("answering._question",),
     ("answering._plan",),
@@ -194,7 +197,7 @@ def test_readme_examples_run() -> None:
 
 
 _NARROW = 88  # columns that a page of the site shows of code
-_WIDE = {"numerics.md", "_winners_table.md"}
+_WIDE = {"_winners_table.md"}
 
 
 @pytest.mark.skipif(not (_ROOT / "docs").is_dir(), reason="a source distribution has no docs")

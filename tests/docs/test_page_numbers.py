@@ -14,7 +14,6 @@ from support.stated import ROOT, Claim, cases, check, ends
 
 import jaxacct as ja
 from jaxacct import _precision, workers
-from jaxacct.answering import _loop
 from jaxacct.bounds.allocation import _how_many
 from jaxacct.sweeping import _run
 from jaxacct.training import _batches
@@ -208,7 +207,6 @@ CLAIMS = (
     ),
     Claim("CHANGELOG.md", "and for up to {:,} steps", lambda: (_how_many._MOST_STEPS,)),
     Claim("CHANGELOG.md", "- Batches of up to {} points are answered like", lambda: (_precision.FEW_LANES,)),
-    Claim("CHANGELOG.md", "is compiled from {} points on", lambda: (_loop.MANY_POINTS,)),
     Claim(
         "docs/papers/chen.md",
         "where randomized response needs {:.3f}",

@@ -97,7 +97,7 @@ def _calmer_steps_after_some() -> tuple[int, int]:
 README = "README.md"
 LIMITS = "docs/limits.md"
 NUMERICS, TRAINING, CLUSTERS, COMMANDS = (
-    f"docs/{name}.md" for name in ("numerics", "training", "clusters", "command_line")
+    f"docs/{name}.md" for name in ("numerics/rounding", "training", "clusters", "command_line")
 )
 ALLOCATION = "docs/papers/random_allocation.md"
 CHEN, GIRGIS = "docs/papers/chen.md", "docs/papers/girgis.md"

@@ -475,3 +475,20 @@ def test_a_parameter_of_few_digits_is_rounded_with_as_a_double(kind):
             found = make(kind(number))(run)
             assert isinstance(found, float)
             assert found == make(float(kind(number)))(run)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0, 50.0, 1000.0, 1e9])
+def test_mu_of_pure_privacy(epsilon):
+    """Twice the quantile of 1 / (1 + e^eps); from 36 on it was infinite."""
+    found = measures.GaussianDp()(ja.EpsilonDelta(epsilon, 0.0))
+    with mp.workdps(40):
+        log_error = -(mp.mpf(epsilon) + mp.log1p(mp.exp(-mp.mpf(epsilon))))
+
+        def gap(z):
+            far = -z * z / 2 - mp.log(z * mp.sqrt(2 * mp.pi)) - z**-2 + mp.mpf(5) / 2 * z**-4
+            return (mp.log(mp.erfc(z / mp.sqrt(2)) / 2) if z < 1e3 else far) - log_error
+
+        truth = 2 * mp.findroot(
+            gap, max(mp.sqrt(2 * epsilon) * 0.9, mp.mpf(epsilon) / 2.5) if epsilon > 1 else 0.5 * epsilon
+        )
+        assert truth * (1 - mp.mpf(1e-14)) <= found <= truth * (1 + mp.mpf(2e-11))

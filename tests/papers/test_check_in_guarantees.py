@@ -8,8 +8,8 @@ import pytest
 from flint import arb, ctx, fmpz
 
 from jaxacct._precision import HostProgram, Kernel
-from jaxacct.papers.check_ins import _coupling as coupling
-from jaxacct.papers.check_ins import _first_cut as first_cut
+from jaxacct.papers.check_ins import _guarantees as first_cut
+from jaxacct.papers.check_ins import _profiles as coupling
 from jaxacct.papers.clones import _reductions as reductions
 from jaxacct.special import ULP
 from jaxacct.special import _rounding as rounding
@@ -69,7 +69,7 @@ SETTINGS = (
 
 @pytest.mark.usefixtures("erring")
 def test_sampled_guarantees_are_rounded_up():
-    kernel = Kernel(lambda *args: tuple(first_cut.sampled_guarantee(*args)))
+    kernel = Kernel(lambda *args: tuple(first_cut.sampled_guarantee_lanes(*args)))
     lanes = [np.array(column, np.float64) for column in zip(*SETTINGS, strict=True)]
     with ctx.workprec(200):
         for setting, epsilon, log_delta in zip(SETTINGS, *kernel(*lanes), strict=True):
@@ -104,7 +104,7 @@ def test_the_first_cut_is_rounded_up():
 def test_divergences_given_that_nothing_fails_are_rounded_up(local_log_delta):
     """Against the sum over every count, of which few have no amplification."""
     n, most, orders = 600, 400, (1.0 + 1e-8, 2.0, 50.5)
-    kernel = Kernel(lambda *args: tuple(first_cut.approximate_rdp(*args, orders=orders, num_counts=most)))
+    kernel = Kernel(lambda *args: tuple(first_cut.approximate_rdp_lanes(*args, orders=orders, num_counts=most)))
     with ctx.workprec(300):
         for prob, local in ((0.3, 0.05), (0.6, 3.0), (1e-6, 1.0)):
             rdp, log_failure = kernel(float(n), prob, local, -1.0, local_log_delta)
@@ -129,11 +129,11 @@ def test_sums_over_numbers_of_reports_are_rounded_up(num_users):
     """At probabilities from 1e-9 to 1 - 1e-9, profiles at random, which every k has its own value of."""
     rng = np.random.default_rng(num_users)
     first, moved = 10.0 ** rng.uniform(-9.0, 0.0, (2, num_users, 1))
-    direct = HostProgram(lambda *args: coupling.direct_delta(*args[:2], lambda *_: args[2], num_users=num_users))
+    direct = HostProgram(lambda *args: coupling.direct_delta_lanes(*args[:2], lambda *_: args[2], num_users=num_users))
 
     def both(inner, prob, first, moved):
         values = iter((first, moved))
-        return coupling.coupled_delta(inner, prob, lambda *_: next(values), num_users=num_users)
+        return coupling.coupled_delta_lanes(inner, prob, lambda *_: next(values), num_users=num_users)
 
     coupled = HostProgram(both)
     with ctx.workprec(200):
@@ -166,7 +166,7 @@ def test_profiles_are_read_at_an_epsilon_that_is_rounded_down():
 
 @pytest.mark.usefixtures("erring")
 def test_the_coupled_epsilon_is_rounded_up():
-    program = HostProgram(coupling.coupled_epsilon)
+    program = HostProgram(coupling.coupled_epsilon_lanes)
     with ctx.workprec(200):
         for prob, inner in ((1e-9, 1e-9), (0.3, 2.0), (1.0 - 1e-9, 30.0)):
             truth = (1 + arb(prob) * (arb(inner).exp() - 1)).log()

@@ -15,23 +15,23 @@ from jaxacct.divergence.clones._profile import window_for
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response._renyi import response_window
 from jaxacct.papers.chen import _bounds as chen
-from jaxacct.papers.chen import _estimates as estimates
-from jaxacct.papers.girgis._below import response_lower_rdp
+from jaxacct.papers.chen import _published as estimates
+from jaxacct.papers.girgis._from_below import response_lower_rdp
 
 ORDERS = (1.1, 2.0, 4.0, 16.0, 64.0)
 WINDOW = 2**14
 
 pair_kernel = Kernel(lambda n, p, eps, *, orders: tuple(clones_rdp(orders, n, p, eps)), on_host=True)
-closed_kernel = Kernel(lambda n, p, eps: tuple(chen.moment_sandwich_rdp(n, p, eps, orders=ORDERS)))
+closed_kernel = Kernel(lambda n, p, eps: tuple(chen.moment_sandwich_rdp_lanes(n, p, eps, orders=ORDERS)))
 cosh_kernel = Kernel(
-    lambda n, p, eps: tuple(chen.cosh_sandwich_rdp(n, p, eps, orders=ORDERS, window=WINDOW)), lane_bytes=2**21
+    lambda n, p, eps: tuple(chen.cosh_sandwich_rdp_lanes(n, p, eps, orders=ORDERS, window=WINDOW)), lane_bytes=2**21
 )
-epoch_kernel = Kernel(lambda n, block, eps, *, orders: tuple(chen.block_epoch_rdp(n, block, eps, orders=orders)))
+epoch_kernel = Kernel(lambda n, block, eps, *, orders: tuple(chen.block_epoch_rdp_lanes(n, block, eps, orders=orders)))
 response_kernel = Kernel(response_lower_rdp)
-published_kernel, asymptotic_kernel = Kernel(estimates.published_rdp), Kernel(estimates.asymptotic_rdp)
-published_gdp, asymptotic_gdp = Kernel(estimates.published_gdp), Kernel(estimates.asymptotic_gdp)
-laplace_kernel, level_kernel = Kernel(chen.laplace_rdp), Kernel(estimates.order_level_rdp)
-masses_kernel = Kernel(lambda *args: tuple(chen.pair_masses(*args)))
+published_kernel, asymptotic_kernel = Kernel(estimates.published_rdp_lanes), Kernel(estimates.asymptotic_rdp)
+published_gdp, asymptotic_gdp = Kernel(estimates.published_gdp_lanes), Kernel(estimates.asymptotic_gdp)
+laplace_kernel, level_kernel = Kernel(chen.laplace_rdp_lanes), Kernel(estimates.order_level_rdp_lanes)
+masses_kernel = Kernel(lambda *args: tuple(chen.pair_masses_lanes(*args)))
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +83,7 @@ def test_sandwiches(sandwich):
 
 def test_cosh_sandwich_needs_its_window():
     # too small a window stays a bound
-    narrow = Kernel(lambda n, p, eps: tuple(chen.cosh_sandwich_rdp(n, p, eps, orders=ORDERS, window=16)))
+    narrow = Kernel(lambda n, p, eps: tuple(chen.cosh_sandwich_rdp_lanes(n, p, eps, orders=ORDERS, window=16)))
     lower, upper = narrow(10**4, 0.5, 1.0)
     wide_lower, wide_upper = cosh_kernel(10**4, 0.5, 1.0)
     assert np.all(lower <= wide_lower)
@@ -183,7 +183,9 @@ def test_laplace():
 
 def test_slope():
     orders = (2.0, 8.0, 32.0)
-    kernel = Kernel(lambda n, epochs, slope, top: chen.local_epsilon_for_slope(n, epochs, slope, top, orders=orders))
+    kernel = Kernel(
+        lambda n, epochs, slope, top: chen.local_epsilon_for_slope_lanes(n, epochs, slope, top, orders=orders)
+    )
     found = float(kernel(60000, 50, 0.008, 5.0))
 
     def spent(local):
@@ -192,7 +194,7 @@ def test_slope():
 
     assert spent(found) <= 0.008 < spent(found * (1 + 1e-9))
     # the published form admits less, and nothing at all for 100 or 600 blocks
-    published = Kernel(estimates.published_local_epsilon)
+    published = Kernel(estimates.published_local_epsilon_lanes)
     assert 1.56 < published(60000, 50, 0.008) < found
     assert published(100, 50, 0.008) < 0
     assert published(600, 50, 0.008) < 0
@@ -206,8 +208,8 @@ def test_order_levels():
 
 def test_derivatives_are_finite():
     for fn in (
-        lambda eps: chen.moment_sandwich_rdp(jnp.full(1, 100.0), jnp.exp(-eps), eps, orders=ORDERS),
-        lambda eps: chen.cosh_sandwich_rdp(jnp.full(1, 100.0), jnp.exp(-eps), eps, orders=ORDERS, window=128),
+        lambda eps: chen.moment_sandwich_rdp_lanes(jnp.full(1, 100.0), jnp.exp(-eps), eps, orders=ORDERS),
+        lambda eps: chen.cosh_sandwich_rdp_lanes(jnp.full(1, 100.0), jnp.exp(-eps), eps, orders=ORDERS, window=128),
     ):
         kernel = Kernel(lambda eps, fn=fn: fn(eps).upper)
         slope = jax.jacfwd(kernel)(1.0)

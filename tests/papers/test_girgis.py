@@ -43,7 +43,7 @@ from jaxacct.bounds.shuffle import _special_pairs as girgis
 from jaxacct.bounds.shuffle import _special_pairs_exact as mixture
 from jaxacct.divergence.response import _lattice_comb as comb
 from jaxacct.divergence.response._renyi import response_window
-from jaxacct.papers.girgis import _mixture as mixtures
+from jaxacct.papers.girgis import _from_above as mixtures
 
 NEVER = 1.0 + 1e-12  # how far rounding may carry an oracle in double precision
 

@@ -1,69 +1,69 @@
-"""The papers hold the inside of the package fast in few places, each of which stands here."""
+"""The papers see public names, `jaxacct.special`, and of the inside what two lists hold for them."""
 
 import ast
-from collections import Counter
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import jaxacct as ja
 
 _PACKAGE = Path(ja.__file__).parent
-# What every file may import: the types, the checks of arguments and the float64 boundary.
-_GROUND = {f"jaxacct.{name}" for name in ("_jax", "_precision", "_types", "_validate")}
-# In how many files of papers a module of the inside is imported. It may become less; what is new imports public names
-# and `jaxacct.special`, or holds its own formula.
-_INSIDE = {
-    "jaxacct.bounds.allocation._decomposition": 1,
-    "jaxacct.bounds.allocation._posterior_rate": 4,
-    "jaxacct.bounds.allocation._renyi": 1,
-    "jaxacct.bounds.bases._base": 1,
-    "jaxacct.bounds.check_in._floor": 1,
-    "jaxacct.bounds.poisson._profile": 5,
-    "jaxacct.bounds.shuffle._approximate": 4,
-    "jaxacct.bounds.shuffle._closed_form": 3,
-    "jaxacct.bounds.shuffle._rounds": 1,
-    "jaxacct.bounds.shuffle._special_pairs": 2,
-    "jaxacct.bounds.shuffle._special_pairs_exact": 2,
-    "jaxacct.curves._from_profile": 2,
-    "jaxacct.divergence.allocation._powers": 1,
-    "jaxacct.divergence.check_in._blocks": 3,
-    "jaxacct.divergence.clones._multi_component": 2,
-    "jaxacct.divergence.clones._profile": 5,
-    "jaxacct.divergence.clones._renyi": 1,
-    "jaxacct.divergence.gaussian._pair": 1,
-    "jaxacct.divergence.lattice._ratio": 1,
-    "jaxacct.divergence.response._lattice_comb": 1,
-    "jaxacct.divergence.response._renyi": 5,
-    "jaxacct.divergence.response._special_pair": 6,
-    "jaxacct.mechanisms._base": 1,
-}
-_CEILING = 54
+_LISTS = ("jaxacct.bounds.theorems", "jaxacct.divergence.kernels")
+# The types, the checks of arguments and the float64 boundary, which every file may import.
+_GROUND = tuple(f"jaxacct.{name}" for name in ("_jax", "_precision", "_types", "_validate"))
+_OPEN = ("jaxacct.conversion", "jaxacct.mechanisms", "jaxacct.special", *_GROUND, *_LISTS)
 
 
-def private_imports(source: str) -> set[str]:
-    """The private modules outside of the papers from which a file takes something."""
-    found = set()
+def taken(source: str) -> Iterator[tuple[str, str]]:
+    """What a file takes from the package: (module, name) of each, the name "" where it is the module itself."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("jaxacct"):
-            full = [node.module, *(f"{node.module}.{a.name}" for a in node.names if a.name.startswith("_"))]
+            yield from ((node.module, alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
-            full = [a.name for a in node.names if a.name.startswith("jaxacct")]
-        else:
-            continue
-        found |= {m for m in full if "._" in m and not m.startswith("jaxacct.papers")}
-    return found
+            yield from ((alias.name, "") for alias in node.names if alias.name.startswith("jaxacct"))
 
 
-def test_a_private_import_is_seen():
-    source = "from jaxacct.special import xp\nfrom jaxacct.special._normal import erfcx\nimport jaxacct._method"
-    assert private_imports(source) == {"jaxacct.special._normal", "jaxacct._method"}
-    assert private_imports("from jaxacct import _method\nfrom jaxacct.papers._x import y") == {"jaxacct._method"}
+def closed(source: str) -> list[tuple[str, str]]:
+    """What a file of papers takes from elsewhere than it may."""
+
+    def is_open(module: str, name: str) -> bool:
+        if module.startswith("jaxacct.papers"):
+            return True
+        if module == "jaxacct":
+            return f"jaxacct.{name}" in _OPEN
+        return module in _OPEN and (module in _GROUND or not name.startswith("_"))
+
+    return [at for at in taken(source) if not is_open(*at)]
 
 
-def test_what_the_papers_take_from_the_inside():
-    found = Counter[str]()
-    for path in (_PACKAGE / "papers").rglob("*.py"):
-        found.update(private_imports(path.read_text()) - _GROUND)
-    grown = {module: count for module, count in found.items() if count > _INSIDE.get(module, 0)}
-    assert not grown, "import public names and jaxacct.special, or hold the formula in the paper's folder"
-    assert found == _INSIDE, "fewer than stand in this table: take them out of it, and lower the ceiling"
-    assert found.total() == _CEILING
+def _files(*, of_papers: bool) -> list[Path]:
+    papers = _PACKAGE / "papers"
+    return sorted(path for path in _PACKAGE.rglob("*.py") if path.is_relative_to(papers) is of_papers)
+
+
+def test_what_is_closed_is_seen():
+    assert closed("from jaxacct.special import xp\nfrom jaxacct.papers._x import y\nfrom jaxacct import special") == []
+    assert closed("from jaxacct._precision import Kernel\nfrom jaxacct.bounds.theorems import theorem1_rdp") == []
+    for source, found in (
+        ("from jaxacct.special._normal import erfcx", ("jaxacct.special._normal", "erfcx")),
+        ("from jaxacct.special import _normal", ("jaxacct.special", "_normal")),
+        ("from jaxacct.bounds.gaussian import gaussian_mu", ("jaxacct.bounds.gaussian", "gaussian_mu")),
+        ("from jaxacct import curves", ("jaxacct", "curves")),
+        ("import jaxacct._method", ("jaxacct._method", "")),
+    ):
+        assert closed(source) == [found]
+
+
+@pytest.mark.parametrize("path", _files(of_papers=True), ids=lambda path: f"{path.parent.name}.{path.stem}")
+def test_papers_take_what_is_open_to_them(path: Path):
+    assert closed(path.read_text()) == []
+
+
+@pytest.mark.parametrize("name", _LISTS)
+def test_a_list_holds_what_papers_use_and_serves_nobody_else(name: str):
+    used = {inner for path in _files(of_papers=True) for module, inner in taken(path.read_text()) if module == name}
+    assert sorted(used) == sorted(importlib.import_module(name).__all__)
+    others = [path for path in _files(of_papers=False) for module, _ in taken(path.read_text()) if module == name]
+    assert others == []

@@ -10,9 +10,9 @@ from test_pair_from_below import _divergences, _response
 
 from jaxacct._precision import Kernel
 from jaxacct.divergence.response import _special_pair as special
-from jaxacct.papers.girgis import _below as below
-from jaxacct.papers.girgis import _special_pairs as above
-from jaxacct.papers.girgis import _upper as upper
+from jaxacct.papers.girgis import _from_above as upper
+from jaxacct.papers.girgis import _from_below as below
+from jaxacct.papers.girgis import _pairs as above
 from jaxacct.special import ULP
 from jaxacct.special import _rounding as rounding
 
@@ -109,7 +109,7 @@ def test_the_best_split_is_that_of_a_number_of_clones():
     """Never below the best of them all, at which it is."""
     orders = (2, 5, 30)
     for reports, local in ((1000, 2.0), (60, 0.1), (10**4, 6.0)):
-        found = Kernel(lambda *args: upper.best_split_rdp(*args, orders=orders))(float(reports), local)
+        found = Kernel(lambda *args: upper.best_split_rdp_lanes(*args, orders=orders))(float(reports), local)
         with ctx.workprec(150):
             mean = (reports - 1) * (-arb(local)).exp()
             for order, value in zip(orders, found, strict=True):

@@ -9,7 +9,7 @@ import pytest
 from flint import arb, arb_series, ctx
 
 from jaxacct._precision import Kernel
-from jaxacct.papers.check_ins import _shuffled_gaussian as lanes
+from jaxacct.papers.check_ins import _from_below as lanes
 from jaxacct.special import ULP, log_sum_outward
 from jaxacct.special import _rounding as rounding
 
@@ -75,7 +75,9 @@ def _orders(top):
 @pytest.mark.parametrize(("users", "prob", "gap", "top"), SETTINGS[::3])
 @pytest.mark.parametrize("kind", ["gaussian", "response"])
 def test_pair_is_rounded_down(users, prob, gap, top, kind):
-    fn, moments = (lanes.gaussian_pair_rdp, _gaussian) if kind == "gaussian" else (lanes.response_pair_rdp, _response)
+    fn, moments = (
+        (lanes.gaussian_pair_rdp_lanes, _gaussian) if kind == "gaussian" else (lanes.response_pair_rdp_lanes, _response)
+    )
     found = Kernel(fn)(float(users), prob, gap, orders=_orders(top))
     _judge(found, lambda size: moments(gap, size), users, prob, top)
 
@@ -102,14 +104,16 @@ def test_pair_is_below_where_every_function_errs_upward(users, prob, gap, top, k
     monkeypatch.setattr(lanes, "log_binomial_table", lambda n: table(n) * (1.0 + 3.0 * ULP))
     monkeypatch.setattr(lanes, "softplus", lambda x: jnp.logaddexp(x, 0.0) * (1.0 + 6.0 * ULP))
     monkeypatch.setattr(lanes, "jnp", functions)
-    fn, moments = (lanes.gaussian_pair_rdp, _gaussian) if kind == "gaussian" else (lanes.response_pair_rdp, _response)
+    fn, moments = (
+        (lanes.gaussian_pair_rdp_lanes, _gaussian) if kind == "gaussian" else (lanes.response_pair_rdp_lanes, _response)
+    )
     found = Kernel(lambda *args, **static: fn(*args, **static))(float(users), prob, gap, orders=_orders(top))
     _judge(found, lambda size: moments(gap, size), users, prob, top)
 
 
 def test_a_subset_of_the_users_is_rounded_down():
     for users, reports, gap, top in ((1000, 300, 0.4, 64), (7, 3, 2.0, 16)):
-        found = Kernel(lanes.sampled_gaussian_pair_rdp)(float(users), float(reports), gap, orders=_orders(top))
+        found = Kernel(lanes.sampled_gaussian_pair_rdp_lanes)(float(users), float(reports), gap, orders=_orders(top))
         moments = lambda size, gap=gap: _gaussian(gap, size)  # noqa: E731
         with ctx.workprec(1500):
             rate = arb(reports) / users

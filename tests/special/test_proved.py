@@ -122,7 +122,7 @@ def _rounding(numerator, denominator, edges):
 
 
 def test_rounding_of_the_rational_functions():
-    """Units of 2^-53 for numerator and denominator together, which docs/numerics.md adds up further."""
+    """Units of 2^-53 for numerator and denominator together, which docs/numerics/rounding.md adds up further."""
     assert _rounding(_normal._ERF_P, _normal._ERF_Q, np.linspace(0.0, 0.46875**2, 51)) < 2.5
     assert _rounding(_normal._MID_P, _normal._MID_Q, np.linspace(0.46875, 0.5, 11)) < 9.0
     assert _rounding(_normal._MID_P, _normal._MID_Q, np.linspace(0.46875, 4.0, 501)) < 20.5
@@ -140,7 +140,7 @@ def test_gauss_rule_is_correctly_rounded():
 
 
 def test_gauss_rule_on_an_ellipse():
-    """The sum of the logarithms in docs/numerics.md, on the ellipse of rho = 3, in balls."""
+    """The sum of the logarithms in docs/numerics/rounding.md, on the ellipse of rho = 3, in balls."""
     rho = arb(3)
     a, b = (rho + 1 / rho) / 2, (rho - 1 / rho) / 2
     cut = 88 / (arb(89).sqrt() - 1)  # at x = -1, the longest

@@ -27,7 +27,7 @@ BOOKED = {
     "expm1": 5,
     "sinh": 6,
     "tanh": 5,
-}  # relative, in units of 2^-53: what docs/numerics.md and _rounding.py say
+}  # relative, in units of 2^-53: what docs/numerics/rounding.md and _rounding.py say
 
 LOG2 = float(np.log(2.0))
 # XLA's CPU exp flushes what lies below the normal numbers

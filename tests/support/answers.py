@@ -1,4 +1,4 @@
-"""Questions that the public API does not ask: one direction from both sides, one method, one size of a kernel."""
+"""Questions that the public API does not ask: one direction from both sides, one method."""
 
 from typing import Any
 
@@ -6,10 +6,8 @@ import jaxacct as ja
 from jaxacct._method import Bracketing, Query
 from jaxacct._types import Ends, Interval
 from jaxacct.answering import Question, answer
-from jaxacct.answering._lanes import bracket_kernel, bracket_on_lanes
 from jaxacct.bounds import methods_for
 from jaxacct.bounds._distribution import DistributionMethod
-from jaxacct.bounds._inversion import EXACT, SIZES
 
 EPSILON, DELTA = Query.EPSILON, Query.DELTA
 
@@ -19,16 +17,6 @@ def interval_of(mechanism: Any, query: Query, target: float, width: float, direc
     found = answer(Question(mechanism, query, target, directions, width, wants_lower=True, warns=True))
     high = float(found.high)
     return Interval(min(float(found.low), high), high, min(float(found.analysis_low), high))
-
-
-def invert(mechanism: Any, query: Query, target: Any, size: Any = SIZES[0]) -> Ends[Any]:
-    """The bracket by moment inversion at one size of its kernel, batch + [2]: remove, then add."""
-    return bracket_on_lanes(EXACT, mechanism, query, target, size)
-
-
-def forget_inversions() -> None:
-    """Drops the compiled programs of moment inversion."""
-    bracket_kernel.cache_clear()
 
 
 def _at(query: Query, directions: tuple[ja.Direction, ...], width: float, progress: Any = None) -> Bracketing:

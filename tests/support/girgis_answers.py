@@ -19,13 +19,12 @@ from jaxacct.divergence.response import _special_pair as special
 from jaxacct.divergence.response._binary import binary_response_log_delta, binary_response_window
 from jaxacct.divergence.response._renyi import response_window
 from jaxacct.papers import clones, girgis
-from jaxacct.papers.girgis import _below as below
-from jaxacct.papers.girgis import _mixture as mixtures
+from jaxacct.papers.girgis import _from_above as mixtures
+from jaxacct.papers.girgis import _from_above as upper
+from jaxacct.papers.girgis import _from_below as below
+from jaxacct.papers.girgis import _pairs as pairs
 from jaxacct.papers.girgis import _published as estimate
-from jaxacct.papers.girgis import _special_pairs as pairs
-from jaxacct.papers.girgis import _upper as upper
-from jaxacct.papers.girgis._histogram import MOST_CELLS
-from jaxacct.papers.girgis._response import response_renyi
+from jaxacct.papers.girgis._from_below import MOST_CELLS, response_renyi
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
 from jaxacct.special import at_real_orders
 from support.reference import Declined, Quantity, Side, span
@@ -43,18 +42,18 @@ def _theorem1_real(n, local_epsilon, *, orders):
 
 
 theorem1_real = _kernel(_theorem1_real)
-best_split, simple, earlier = _kernel(upper.best_split_rdp), _kernel(upper.simple_rdp), _kernel(lanes.earlier_rdp)
+best_split, simple, earlier = _kernel(upper.best_split_rdp_lanes), _kernel(upper.simple_rdp), _kernel(lanes.earlier_rdp)
 cap = _kernel(lanes.cap_rdp)
 published_sampled = _kernel(
-    lambda s, n, e, *, orders, general: estimate.published_sampled_rdp(
+    lambda s, n, e, *, orders, general: estimate.published_sampled_rdp_lanes(
         lanes.theorem1_rdp(n, e, orders=tuple(range(2, max(orders) + 1))), s, orders=orders, general=general
     )
 )
-exact_mixture = _kernel(mixture.mixture_rdp, lane_bytes=mixture.mixture_lane_bytes)
+exact_mixture = _kernel(mixture.mixture_rdp, lane_bytes=lambda *, orders, nodes, window: 64 * nodes * window)
 moment_mixture = _kernel(mixtures.moment_mixture_rdp, lane_bytes=2**20)
 sampled_mixture = _kernel(mixtures.sampled_mixture_rdp, lane_bytes=2**22)
 lower_simple = _kernel(below.simple_lower_rdp)
-lower, ternary = _kernel(below.lower_rdp, lane_bytes=below.lower_lane_bytes), _kernel(ternary_response_renyi)
+lower, ternary = _kernel(below.lower_rdp_lanes, lane_bytes=below.lower_lane_bytes), _kernel(ternary_response_renyi)
 response = _kernel(
     lambda n, e, *, orders, window, reverse: tuple(response_renyi(n, e, orders=orders, window=window, reverse=reverse))
 )

@@ -65,7 +65,7 @@ EXAMPLES = {
 """One of each kind."""
 MECHANISMS = [kind for kind in EXAMPLES if issubclass(kind, Mechanism)]
 RANDOMIZERS = [kind for kind in EXAMPLES if issubclass(kind, Randomizer)]
-TREES = [kind for kind in EXAMPLES if kind is not ja.Pld]  # to JAX that one is a leaf
+TREES = [kind for kind in EXAMPLES if kind is not ja.Pld]  # that one has no leaves, and equals itself alone
 
 ASKED = {kind.__name__: EXAMPLES[kind] for kind in MECHANISMS} | {
     f"Shuffled({kind.__name__})": ja.Shuffled(EXAMPLES[kind], 1000) for kind in RANDOMIZERS

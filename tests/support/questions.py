@@ -11,6 +11,7 @@ from jaxacct._method import Query
 from jaxacct._types import LastBatch
 from jaxacct.bounds import check_has_analysis
 from jaxacct.mechanisms._adjacent import in_relation
+from support.mechanisms import logistic
 
 
 class Asked(NamedTuple):
@@ -75,6 +76,21 @@ def _losses(rng: np.random.Generator) -> ja.ContinuousPair:
     )
 
 
+def _given(rng: np.random.Generator) -> ja.Pld:
+    """Up to 40 losses; of those without an offset, no record is known to lose anything."""
+    size = int(rng.integers(1, 40))
+    step, rest = _between(rng, 1e-3, 1.0), float(rng.choice([0.0, 1e-12, 1e-6]))
+    masses = (1.0 - rest) * np.array(_law(rng, size))
+    low = -step * int(rng.integers(0, size)) if rng.random() < 0.7 else 0.0
+    return ja.Pld(low, step, masses, rest, ja.Bound.UPPER, list(ja.Direction)[rng.integers(2)])
+
+
+def _user(rng: np.random.Generator) -> ja.MixtureOfGaussians:
+    records = 1 + _count(rng, 100, 511)
+    most = None if rng.random() < 0.5 else int(rng.integers(1, records + 1))
+    return ja.MixtureOfGaussians.of_user(_noise(rng), num_records=records, sampling_prob=_share(rng), most_records=most)
+
+
 RELEASES: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.Gaussian: lambda rng: ja.Gaussian(_noise(rng)),
     ja.Laplace: lambda rng: ja.Laplace(_noise(rng)),
@@ -88,7 +104,8 @@ RELEASES: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.Exponential: lambda rng: ja.Exponential(_local(rng)),
     ja.PermuteAndFlip: lambda rng: ja.PermuteAndFlip(_local(rng)),
     ja.ZCdp: lambda rng: ja.ZCdp(_between(rng, 1e-6, 10.0), float(rng.choice([0.0, 0.01, 1.0]))),
-    ja.MixtureOfGaussians: _mixture,
+    ja.MixtureOfGaussians: lambda rng: _user(rng) if rng.random() < 0.4 else _mixture(rng),
+    ja.Pld: _given,
     ja.AboveThreshold: lambda rng: ja.AboveThreshold(
         _between(rng, 0.2, 50.0), _between(rng, 0.2, 50.0), _count(rng, 5, 100), monotonic=bool(rng.random() < 0.5)
     ),
@@ -100,6 +117,8 @@ RANDOMIZERS: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.LocalRandomizer: lambda rng: ja.LocalRandomizer(_local(rng), float(rng.choice([0.0, 0.0, 1e-12, 1e-6]))),
     ja.KaryRandomizedResponse: lambda rng: ja.KaryRandomizedResponse(_local(rng), 1 + _count(rng, 10)),
     ja.GaussianReports: lambda rng: ja.GaussianReports(_noise(rng)),
+    ja.LaplaceReports: lambda rng: ja.LaplaceReports(_noise(rng)),
+    ja.DensityReports: lambda rng: ja.DensityReports(logistic, _between(rng, 0.3, 20.0)),
     ja.FiniteRandomizer: lambda rng: ja.FiniteRandomizer([_law(rng, 3), _law(rng, 3)]),
 }
 
@@ -160,6 +179,16 @@ def _check_in(rng: np.random.Generator) -> ja.CheckIn:
     return ja.CheckIn(_one_of(rng, RANDOMIZERS), _count(rng, 1e6), _share(rng), _few(rng), dropout)
 
 
+def _bins(rng: np.random.Generator) -> ja.BallsInBins:
+    batches, epochs, noise = _count(rng, 300, 3000), _few(rng), _noise(rng)
+    if rng.random() < 0.3:
+        rows = int(rng.integers(1, 20))
+        matrix = np.tril(rng.normal(size=(rows, rows))) + np.eye(rows)
+        return ja.BallsInBins(matrix, noise, -(-rows // min(epochs, rows)), -(-rows // -(-rows // min(epochs, rows))))
+    bands = [1.0, *rng.uniform(0.0, 1.0, int(rng.integers(0, 8)))]
+    return ja.BallsInBins(bands[: batches * epochs], noise, batches, epochs)
+
+
 def _few(rng: np.random.Generator) -> int:
     return 1 if rng.random() < 0.6 else _count(rng, 10, 100)
 
@@ -181,12 +210,16 @@ SCHEMES: dict[type, Callable[[np.random.Generator], Any]] = {
     ja.ParallelPoisson: lambda rng: ja.ParallelPoisson(_step(rng), _share(rng), _count(rng, 1, 10), _count(rng)),
     ja.Shuffled: lambda rng: ja.Shuffled(_one_of(rng, RANDOMIZERS), _count(rng, 1e6), _few(rng)),
     ja.CheckIn: _check_in,
+    ja.BallsInBins: _bins,
     ja.Composed: _composed,
     ja.Group: lambda rng: ja.Group(_scheme(rng), _count(rng, 5, 100)),
     ja.PrivateSelection: lambda rng: ja.PrivateSelection(
         _scheme(rng), _between(rng, 1.0, 100.0), float(rng.choice([0.0, 0.5, 1.0, np.inf]))
     ),
 }
+
+
+RELATIONS = {ja.ReplaceOne: "replace-one", ja.ZeroOut: "zero-out"}
 
 
 def _scheme(rng: np.random.Generator) -> Any:
@@ -197,7 +230,7 @@ def mechanism(rng: np.random.Generator) -> Any:
     """A mechanism that has an analysis, in one of its adjacencies; nested where it fits."""
     while True:
         try:
-            found = in_relation(_scheme(rng), rng.choice([None] * 6 + ["replace-one", "zero-out"]))
+            found = in_relation(_scheme(rng), rng.choice([None] * 6 + list(RELATIONS.values())))
             check_has_analysis(found)
         except ValueError:  # what one wraps has no analysis in it
             continue

@@ -21,11 +21,13 @@ from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.divergence.response import _binary as binary
 from jaxacct.papers import clones, girgis
 from jaxacct.papers.chen import pair_masses
-from jaxacct.papers.clones import _closed_form as other_forms
-from jaxacct.papers.clones import _limits as limits
+from jaxacct.papers.clones import _closed as other_forms
+from jaxacct.papers.clones import _closed as rounds
+from jaxacct.papers.clones import _pairs as limits
+from jaxacct.papers.clones import _pairs as three
+from jaxacct.papers.clones import _published as estimates
 from jaxacct.papers.clones import _reductions as results
-from jaxacct.papers.clones import _rounds as rounds
-from jaxacct.papers.clones import _three_components as three
+from jaxacct.papers.clones import _sufficient as sufficient
 from support.reference import Declined, Quantity, Side, real
 
 _ROUNDED_UP = "closed form, rounded up by 2^-46"
@@ -96,8 +98,8 @@ delta_floor = Kernel(limits.clones_log_delta_floor)
 simple_epsilon = Kernel(rounds.simple_epsilon)
 optimal_log_delta = Kernel(composition.optimal_log_delta, on_host=True)
 optimal_epsilon, with_slack = Kernel(composition.optimal_epsilon), Kernel(rounds.log_delta_with_slack)
-frequency_epsilon = Kernel(results.frequency_local_epsilon)
-sufficient_noise, least_noise = Kernel(results.sufficient_gaussian_noise), Kernel(results.gaussian_noise)
+frequency_epsilon = Kernel(estimates.frequency_local_epsilon_lanes)
+sufficient_noise, least_noise = Kernel(sufficient.sufficient_gaussian_noise_lanes), Kernel(sufficient.gaussian_noise)
 gaussian_delta = Kernel(gaussian_log_delta)
 subsampled = Kernel(
     lambda epsilon, log_delta, q: tuple(results.subsampled(reductions.Guarantee(epsilon, log_delta), q))
@@ -120,13 +122,13 @@ def approximate_epsilon(num_reports, local_epsilon, local_log_delta, log_delta, 
 @Kernel
 def largest_local_epsilon(num_reports, epsilon, log_delta, *, window):
     profile = reductions.pure_profile(window=window)
-    return results.largest_local_epsilon(profile, num_reports, epsilon, log_delta, 10.0 + epsilon)
+    return sufficient.largest_local_epsilon_lanes(profile, num_reports, epsilon, log_delta, 10.0 + epsilon)
 
 
 @float64_kernel(on_host=True)
 def fewest_reports(local_epsilon, epsilon, log_delta, *, window):
     profile = reductions.pure_profile(window=window)
-    return results.fewest_reports(profile, local_epsilon, epsilon, log_delta, 1e9 + 0.0 * epsilon)
+    return sufficient.fewest_reports_lanes(profile, local_epsilon, epsilon, log_delta, 1e9 + 0.0 * epsilon)
 
 
 def _weighted(form, weight, *names):

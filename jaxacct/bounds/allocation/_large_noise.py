@@ -7,8 +7,8 @@ record, under Q, x = s/t + r, where r is independent of s. So the likelihood rat
     W = mean_S exp(sum_{i in S} r_i / sigma^2 - (k - k^2/t) / (2 sigma^2)),    S any choice of k steps,
 
 and so is that of several epochs. G is the likelihood ratio of the Gaussian pair of mu = k sqrt(epochs / t) / sigma, and
-E W = 1: by Jensen's inequality delta is at least that of this pair. docs/numerics.md, "Large noise", derives what it is
-at most: W is concentrated about 1, and `_Factor` holds what is known of it.
+E W = 1: by Jensen's inequality delta is at least that of this pair. docs/numerics/allocation.md, "Large noise", derives
+what it is at most: W is concentrated about 1, and `_Factor` holds what is known of it.
 """
 
 import functools

@@ -23,6 +23,8 @@ from jaxacct.bounds.bases._base import pld_of_law
 from jaxacct.bounds.poisson._profile import Steps, concrete_base, runs_of
 from jaxacct.bounds.poisson._sharp import poisson_delta, poisson_epsilon
 from jaxacct.composition import Group
+from jaxacct.curves import Pld
+from jaxacct.curves._from_profile import profile_of
 from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import bisect, down, up
@@ -33,7 +35,7 @@ _NUM_BISECTIONS = 24  # halvings of log(n eta - 1) in the search of a rate eta
 _NUM_RATES = 8  # rates tried for one delta
 _MAX_CAPS = 6  # times that the largest epsilon is raised before the answer is inf
 _LAW_STEP = 2.0**-11  # nats between the losses of a step's law, where their spread is small
-LAW_TAIL = 1e-30  # mass that discretising a step may book at 0 and at infinity
+_LAW_TAIL = 1e-30  # mass that discretising a step may book at 0 and at infinity
 _NUM_THETAS = 300  # exponents theta of Doob's inequality tried, from 1e-7 to 500
 _INNER_EXCESS = 0.05  # rate of the inner decomposition, times n
 _NUM_THRESHOLDS = 256  # thresholds of Markov's inequality tried
@@ -169,9 +171,17 @@ def _sum_up(delta: float, log_tail: float) -> float:
     return min(1.0, up(delta + tail, 4))
 
 
-def law_step(base: Any) -> float:
-    """float: nats between the losses of the law of one step of `base`, coarser where their spread is large."""
-    return _LAW_STEP * max(1.0, math.sqrt(math.log1p(spread(base))))
+def _step_losses(base: Any) -> tuple[Pld, Pld]:
+    """Loss distributions of one step of `base` in the directions REMOVE and ADD, upper bounds, of one law."""
+    step = _LAW_STEP * max(1.0, math.sqrt(math.log1p(spread(base))))  # coarser where the losses' spread is large
+    made = law(base, 1.0, step, Side.UPPER, _LAW_TAIL)
+    return pld_of_law(made, Direction.REMOVE), pld_of_law(made, Direction.ADD)
+
+
+def step_deltas(base: Any, epsilons: NDArray[Any]) -> NDArray[Any]:
+    """Upper bounds [E] on delta of one step of `base` at `epsilons` [E] >= 0, the larger of both directions."""
+    remove, add = (profile_of(losses)(epsilons) for losses in _step_losses(base))
+    return np.maximum(remove, add)
 
 
 class _Law(NamedTuple):
@@ -186,8 +196,7 @@ class _Law(NamedTuple):
 @functools.lru_cache(maxsize=16)
 def _law(base: Any) -> _Law:
     """The law of W, the likelihood ratio of one step of `base`, rounded for an upper bound."""
-    made = law(base, 1.0, law_step(base), Side.UPPER, LAW_TAIL)
-    remove, add = (pld_of_law(made, direction) for direction in (Direction.REMOVE, Direction.ADD))
+    remove, add = _step_losses(base)
     return _Law(np.exp(-add.losses), add.masses, add.infinite_mass, remove.infinite_mass)
 
 

@@ -14,19 +14,24 @@ from numpy.typing import NDArray
 
 from jaxacct._sharing import once
 from jaxacct._types import TooFineError
-from jaxacct.bounds.bases._base import Base, check_fits, unbounded
+from jaxacct.bounds.bases._base import MAX_LOSS, SMALLEST, Base, check_fits, unbounded
 from jaxacct.bounds.bases._normal import SURE_Z, reach_for
 from jaxacct.divergence.lattice._continuous_cells import normal_cell_masses
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses
 from jaxacct.mechanisms import MixtureOfGaussians
-from jaxacct.special import up
+from jaxacct.special import bisect, log_normal_tail, up
 
 _RARE = 1.0  # in units of what lies outside: shifts that are drawn no more often are told for certain
 _SELDOM = 1e-9  # probability of larger shifts that are too seldom to tell how far losses spread
+_MOST_SPREAD = math.e - 1.0  # from which a step is chosen, a quarter nat at first: larger losses are rare ones
 _BLUR = 2.0**-42  # of log Y, relative to 1 + its largest exponent: probabilities, exponentials and their sum
 _MOST_STEPS = 64  # towards the ends of cells, inside brackets
 _NEAR = 2.0**-51  # of log Y, relative to 1 + the largest of its values: how near to a lattice point is near enough
 _ROUNDED = 64.0  # times that: from there on a gap that a step does not halve is rounding
+_MOST_LOSS = MAX_LOSS - 40.0  # nats, to which the ratio is followed: the lattice reaches a step further at most
+_COUNTS = 4.0 * SMALLEST  # mass under Q that a law from below still counts
+_DOWN = 1.0 - 2.0**-30  # of a sum of normal tails
+_NUM_HALVINGS = 60  # towards where the ratio is followed no further
 _MOST_TERMS = 2**27  # numbers in all the sums over shifts and cells: more, and the law is refused
 
 
@@ -74,14 +79,16 @@ def mixture_of(release: MixtureOfGaussians, sampling_prob: float) -> tuple[NDArr
 
 
 class _Cells(NamedTuple):
-    """One release on a lattice: `first` in steps, masses [N] under Q and P inside, and under Q and P beyond."""
+    """One release on a lattice: `first` in steps, masses [N] under Q and P inside, and what lies beyond."""
 
     first: int
     q: NDArray[Any]
     p: NDArray[Any]
     blur: float
-    outside: float  # of Q, and as much at most of P
-    infinite: float  # of P, with the shifts that are told for certain
+    below: float  # of Q below them
+    beyond: float  # of P above them
+    outside: float  # of Q, and as much at most of P, beyond what the tail asks for
+    infinite: float  # of P by the shifts that are told for certain
 
 
 def _cells(release: MixtureOfGaussians, sampling_prob: float, step: float, tail: float) -> _Cells:
@@ -92,9 +99,7 @@ def _cells(release: MixtureOfGaussians, sampling_prob: float, step: float, tail:
     tops = np.cumsum(shares[::-1])[::-1]
     kept = tops > _RARE * outside
     told, mu, shares = float(tops[~kept].max(initial=0.0)), mu[kept], shares[kept]
-    first_z, last_z = -z_range, float(mu[-1]) + z_range
-    if last_z > SURE_Z:
-        raise TooFineError(f"mechanism={release!r}: shifts of {mu[-1]:.3g} standard deviations are beyond the doubles")
+    first_z, last_z = _ends(mu, shares, min(z_range, SURE_Z))
     low, high = (float(x) for x in log_ratio(np.array([first_z, last_z]), mu, shares))
     check_fits("mechanism=MixtureOfGaussians", low, high, step)
     first, last = math.floor(low / step), math.ceil(high / step)
@@ -107,17 +112,55 @@ def _cells(release: MixtureOfGaussians, sampling_prob: float, step: float, tail:
     q = normal_cell_masses(z)
     p = sum(share * normal_cell_masses(z - shift) for shift, share in zip(mu, shares, strict=True))
     size = 1.0 + float(mu[-1]) * (abs(first_z) + last_z + float(mu[-1])) - math.log(float(shares.min()))
-    return _Cells(first, q, np.asarray(p), off + _BLUR * size, outside, up(outside + told, 16))
+    beyond = float(shares @ np.exp(log_normal_tail(last_z - mu)))
+    below = float(np.exp(log_normal_tail(-first_z)))
+    return _Cells(first, q, np.asarray(p), off + _BLUR * size, below, beyond, outside, up(outside + told, 16))
+
+
+def _ends(mu: NDArray[Any], shares: NDArray[Any], z_range: float) -> tuple[float, float]:
+    """The least and the largest z that are followed: as far as masses under Q, and the ratio, are doubles."""
+
+    def inside(z: float, sign: float) -> bool:
+        return sign * float(log_ratio(np.array([z]), mu, shares)[0]) <= _MOST_LOSS
+
+    first, last = -z_range, min(float(mu[-1]) + z_range, SURE_Z)
+    if not inside(first, -1.0):
+        first = -bisect(lambda z: inside(-z, -1.0), -last, z_range, num_steps=_NUM_HALVINGS)
+    if not inside(last, 1.0):
+        last = bisect(lambda z: inside(z, 1.0), first, last, num_steps=_NUM_HALVINGS)
+    return first, last
 
 
 def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law of one release; laws of all sides are made of the same cells."""
     cells = once((_cells, release, sampling_prob, step), tail, lambda: _cells(release, sampling_prob, step, tail))
-    law = from_masses(cells.q, cells.p, cells.first * step, step, side)
-    law = dataclasses.replace(law, blur=law.blur + cells.blur)
-    if side is not Side.UPPER:
-        return law
-    return dataclasses.replace(law, zero_mass=cells.outside, infinite_mass=cells.infinite)
+    if side is Side.UPPER:
+        law = from_masses(cells.q, cells.p, cells.first * step, step, side)
+        zero, infinite = max(cells.outside, up(cells.below, 2**20)), up(cells.beyond, 2**20) + cells.infinite
+        return dataclasses.replace(law, blur=law.blur + cells.blur, zero_mass=zero, infinite_mass=up(infinite, 2))
+    close = _closed_above if side is Side.LOWER_REMOVE else _closed_below
+    law = from_masses(*close(cells, step), cells.first * step, step, side)
+    return dataclasses.replace(law, blur=law.blur + cells.blur)
+
+
+def _closed_above(cells: _Cells, step: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Masses [N] under Q and P: all outputs from some cell on count as one, which Q is said to have more often.
+
+    Their ratio is no smaller than at the cell's start, so that Q has no more of them than what is booked. The cell is
+    the last one whose mass under Q is still one that counts.
+    """
+    p = np.append(cells.p, cells.beyond * _DOWN)[::-1].cumsum()[::-1][:-1]
+    q = p * np.exp(-step * (cells.first + np.arange(p.size)))
+    last = int(np.flatnonzero(q >= _COUNTS).max(initial=0))
+    return np.append(cells.q[:last], q[last]), np.append(cells.p[:last], p[last])
+
+
+def _closed_below(cells: _Cells, step: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Masses [N] under Q and P: what Q has below the cells counts as the end of the first, where P has no less."""
+    q, p = cells.q.copy(), cells.p.copy()
+    q[0] += cells.below * _DOWN
+    p[0] += cells.below * _DOWN * math.exp(step * (cells.first + 1))
+    return q, p
 
 
 def _spread(release: MixtureOfGaussians) -> float:
@@ -128,7 +171,7 @@ def _spread(release: MixtureOfGaussians) -> float:
     mu, shares = mixture_of(release, 1.0)
     often = np.cumsum(shares[::-1])[::-1] > _SELDOM
     mu, shares = mu[often], shares[often]
-    return float(shares @ np.expm1(np.minimum(np.outer(mu, mu), 700.0)) @ shares)
+    return min(_MOST_SPREAD, float(shares @ np.expm1(np.minimum(np.outer(mu, mu), 700.0)) @ shares))
 
 
 BASE = Base(law=_law, largest_loss=unbounded, spread=_spread)

@@ -6,10 +6,9 @@ import numpy as np
 
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod
 from jaxacct._precision import is_traced
-from jaxacct.bounds import _inversion as inversion
 from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import loss_distribution
-from jaxacct.bounds._host_line import LAPLACE
+from jaxacct.bounds._host_line import EXACT, LAPLACE
 from jaxacct.bounds._moments import MOMENTS
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._renyi_of_outputs import LISTED
@@ -74,11 +73,11 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         *SAMPLED_LAPLACE,
     ),
     (PoissonSampled, Gaussian): (
-        inversion.EXACT,
+        EXACT,
         MOMENTS,
         _DISTRIBUTION,
         *ONE_GAUSSIAN_STEP,
-        laws(spares=("rdp",), applies=_may_be_several),
+        laws(spares=("rdp", "one step"), applies=_may_be_several),
         _RENYI,
         unamplified(lambda mechanism: mechanism.num_steps),
         PARTICIPATION,

@@ -56,7 +56,7 @@ def _method(name: str, directions: tuple[Direction, ...], *, add: bool, **more: 
     )
 
 
-# removal loses no less than addition (docs/numerics.md)
+# removal loses no less than addition (docs/numerics/contour.md, "One sampled step")
 ONE_GAUSSIAN_STEP = (
     _method("one step", BOTH, add=False),
     _method("one step, added", (Direction.ADD,), add=True, helps=_is_counted),

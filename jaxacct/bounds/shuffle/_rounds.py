@@ -80,7 +80,7 @@ def optimal_log_delta(epsilon: jax.Array, step_epsilon: jax.Array, count: jax.Ar
 def optimal_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Array, *, window: int) -> jax.Array:
     """The least epsilon [L] found with `optimal_log_delta` at most `log_slack`; inf for an infinite step epsilon.
 
-    Upper bound (Kairouz, Oh & Viswanath 2015, Theorem 3.3), never above `jaxacct.papers.clones._rounds.simple_epsilon`.
+    Upper bound (Kairouz, Oh & Viswanath 2015, Theorem 3.3), never above `jaxacct.papers.clones._closed.simple_epsilon`.
     """
 
     def excess(

@@ -104,11 +104,6 @@ def mixture_statics(num_reports: Any, local_epsilon: Any, orders: Sequence[float
     return {"nodes": nodes, "window": response_window(m + 1.0, local, max(orders))}
 
 
-def mixture_lane_bytes(*, orders: Sequence[float], nodes: int, window: int) -> int:
-    """Bytes of one lane, an int, for `Kernel`."""
-    return 64 * nodes * window
-
-
 def mixture_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], nodes: int, window: int
 ) -> jax.Array:

@@ -37,7 +37,7 @@ _NUM_STAGES = 2  # loops into which many lanes' recursion is cut: speed only, an
 def tree_rounding(log_total: Any, n: Any) -> Any:
     """What [..] the logarithm of a sum of `n` terms >= 1, over n, is raised by.
 
-    See docs/numerics.md, "Whole orders of allocation", for these numbers and those of the functions below.
+    See docs/numerics/allocation.md, "Whole orders of allocation", for these numbers and those of the functions below.
     """
     return ULP * (7.0 * log_total + n + 96.0)
 

@@ -26,8 +26,9 @@ _NODES = 12  # of Gauss's rule in a cell of u
 _CERTAIN = 7.0  # expected records above z, below which all of z is rounded up to it
 MOST_LOSS = 4.0  # the largest a for which the rule's error is bounded
 FARTHEST = 36.0  # the farthest u or z: beyond it a density is no normal double
-# Relative error of a mass: the rule leaves out less than 1e-19 (docs/numerics.md); the density errs by 2 u^2 ULP where
-# |u| <= FARTHEST, Gauss's weights by 2^-46, exponentials and sums of fewer than 2^10 terms by less than 2^-43 together.
+# Relative error of a mass: the rule leaves out less than 1e-19 (docs/numerics/batches.md); the density errs by 2 u^2
+# ULP where |u| <= FARTHEST, Gauss's weights by 2^-46, exponentials and sums of fewer than 2^10 terms by less than 2^-43
+# together.
 MASS_ERROR = 2.0**-40
 
 

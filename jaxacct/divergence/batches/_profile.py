@@ -24,7 +24,7 @@ from jaxacct.special import LEAST_NORMAL, ULP
 
 # These steer cost and tightness only.
 _CUT = 1e-6  # of delta that may be left out
-_LEAST_CUT = 1e-160  # so that products of two densities are normal doubles where they count (docs/numerics.md)
+_LEAST_CUT = 1e-160  # so that products of two densities are normal doubles where they count (docs/numerics/batches.md)
 _NEAR = 4e-3  # of log delta, within which a root is near enough
 _WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta is so too
 _CLOSE = 1e-4  # of epsilon, the same

@@ -19,7 +19,7 @@ from jaxacct.divergence.batches._replaced import ReplacedLaw, law_beside
 from jaxacct.special import ULP, log_normal_tail
 
 MOST_DIMENSIONS = 4000  # of data: beyond it sums for a tail are long, and little is in common
-_MOST_LOG = 170.0  # nats, of e^l: so far its rounding is covered by what masses are raised by (docs/numerics.md)
+_MOST_LOG = 170.0  # nats, of e^l: so far its rounding is covered by what masses are raised by (docs/numerics/clones.md)
 _BELOW = 8.0  # deviations below the middle of a chi law from which on cells begin: all below is rounded up
 
 

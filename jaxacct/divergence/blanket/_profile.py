@@ -22,7 +22,7 @@ from jaxacct.special import LEAST_NORMAL, ULP, bisect
 
 # These steer cost and tightness only.
 _CUT = 1e-6  # of delta that may be left out
-_LEAST_CUT = 1e-160  # so that densities are normal doubles where they count (docs/numerics.md)
+_LEAST_CUT = 1e-160  # so that densities are normal doubles where they count (docs/numerics/clones.md)
 _SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # of the drift, where values are cut; what that may cost of delta
 LARGEST = 250.0  # nats, of an epsilon
 _NEAR = 1e-4  # of log delta, within which a root is near enough

@@ -29,7 +29,8 @@ _FINE, _SPAN = 0.1, 20.0  # rounding of a score over its deviation, and deviatio
 _POINTS = 17  # log2 of the most points of a window
 _TILTS = np.exp(np.linspace(-3.0, 4.0, 40))  # by which what lies outside is bounded, over the deviation
 # Relative error of a mass: a density errs by 2 u^2 ULP, |u| <= 17, and by u times what a place of a
-# node or an end of a cell errs, 2^-48; its rule leaves out less than 1e-19, weights err by 2^-46 (docs/numerics.md).
+# node or an end of a cell errs, 2^-48; its rule leaves out less than 1e-19, weights err by 2^-46
+# (docs/numerics/clones.md).
 _MASS_ERROR = 2.0**-41
 
 

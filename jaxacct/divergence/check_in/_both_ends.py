@@ -7,7 +7,7 @@ With w_k k/n = q P[1 + Bin(n - 1, q) = k], and c ~ Bin(k - 1, p) clones among k 
     H(m, k) = h_m(log(1 + (n/k) t)) = E[(L_m - 1 - (n/k) t)_+],
 
 h_m the pair's divergence given m of `_clones`. H falls with m, grows with k, and is convex in 1/k; c + r grows with c
-(docs/numerics.md, "Check-ins").
+(docs/numerics/clones.md, "Check-ins").
 """
 
 import math
@@ -291,7 +291,7 @@ def log_profile(
     if not total > 0.0:
         return -np.inf, -1.0
     log_delta = math.log(total) + top
-    # docs/numerics.md, "Sums over clones": 92 (|log T| + log N) and some
+    # docs/numerics/clones.md, "Sums over clones": 92 (|log T| + log N) and some
     slack = ULP * (2.0**13 + 128.0 * abs(log_delta))
     steep = float(np.sum(share * tail / k)) * num_users
     return min(log_delta + sign * slack, 0.0), -float(np.exp(epsilon)) * steep / total

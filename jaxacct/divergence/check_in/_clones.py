@@ -164,7 +164,7 @@ def _part(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperP
     one_minus_contrast = 2.0 * xp.exp(-softplus(local))
     q_tail = xp.sum(mass * xp.maximum(tail - share + one_minus_contrast * share, 0.0), axis=0)
     log_delta = xp.log(xp.maximum(delta, 1e-300)) + top
-    # docs/numerics.md, "Sums over clones"
+    # docs/numerics/clones.md, "Sums over clones"
     slack = ULP * (2048.0 + 96.0 * xp.abs(log_delta) + 10.0 * log_sum)
     log_delta = log_delta + log_sum + xp.log(contrast) + slack
     log_first = log1mexp(eps - local) - xp.log1p(xp.exp(-local)) + 2.0**-48  # without any clone

@@ -7,7 +7,7 @@ fair signs, the profile of CI-S23 is
 
 s = tanh(local/2), t = e^eps - 1, V_m(y) = E(1 - y/(m + r))_+ = P[m + r >= y] - y E[1/(m + r); m + r >= y]. Tables of
 both tails of r, one row for each c, serve every epsilon: a point of the profile is two sums over the pairs of m and x.
-What is outside the windows of c, r and x is bounded, and so is rounding (docs/numerics.md, "Check-ins").
+What is outside the windows of c, r and x is bounded, and so is rounding (docs/numerics/clones.md, "Check-ins").
 """
 
 import functools

@@ -8,7 +8,7 @@ w = Bin(n, q), s = tanh(local/2), t = e^eps - 1. On a line Re z = c > 0, E(S_k)_
 Re(M_u(z)^k / z^2) over heights above 0, M_u(z) = 1 + p/2 (e^(z a) + e^(-z b) - 2). Its logarithm k log M_(n t/k) is
 nearly linear in k, so that the sum over k is closed but for a small remainder. What is left out is bounded: the window
 of k, that remainder, the aliases of the trapezoidal rule, and the lobes beyond the last node, where M comes back to
-nearly its size (docs/numerics.md, "Check-ins").
+nearly its size (docs/numerics/clones.md, "Check-ins").
 """
 
 import math

@@ -2,7 +2,7 @@
 
 On a line Re z = c > 0, E(S)_+ is 1/pi times the integral of Re(E e^(z S) / z^2) over heights above 0. What is left out
 is bounded: the aliases of the trapezoidal rule, and the lobes beyond the last node, where the moment comes back to
-nearly its size (docs/numerics.md, "Check-ins").
+nearly its size (docs/numerics/clones.md, "Check-ins").
 """
 
 import math

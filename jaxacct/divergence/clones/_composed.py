@@ -6,7 +6,7 @@ of the run and that release, v = eta^2, and delta that of the run,
 
     delta <= D_v,    delta >= (k D_v - D_w) / (k - 1),    w = theta^2 v,   k = theta e^(-(theta^2 - 1) v/8) > 1
 
-(`docs/numerics.md`, "Composed clones pairs"). Both err by about v/2 times the square of d log delta / d epsilon.
+(`docs/numerics/clones.md`, "Composed clones pairs"). Both err by about v/2 times the square of d log delta / d epsilon.
 """
 
 import math

@@ -9,7 +9,7 @@ and t = 2 atanh(c x), the likelihood ratio is e^t and
 
 Outcomes outside a window are moved to loss 0, where f = 1: M is that of a pair within total variation `dropped` of the
 clones pair. In the window, W f_s is an entire function of m and of d but for f_s, and is summed on a coarser lattice
-where the counts are large. `docs/numerics.md` ("Composed clones pairs") derives the error:
+where the counts are large. `docs/numerics/clones.md` ("Composed clones pairs") derives the error:
 
     with U = m - 2 c d, V = m + 2 c d and r = n - m,   |W f_s| grows by at most e^(kappa y^2/2 + lambda |y|) when
     d moves by iy: kappa = 2/(2a+1) + 2/(2b+1) + 4 alpha c^2/U^2,              lambda = 4 beta c m/(U V),

@@ -9,7 +9,7 @@ weight and g the slope,
     delta = w (1 + e^epsilon) E E[(x - t (1/s + g c/m))_+ | m, c],   a ~ Bin(m, 1/2),
 
 where (m - 1, c) are two counts of a multinomial of n - 1 trials. Both directions are equal. The sums themselves are in
-`_multi_component_mean` (over m only) and in `jaxacct.papers.clones._three_components` (over m and c).
+`_multi_component_mean` (over m only) and in `jaxacct.papers.clones._pairs` (over m and c).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def relative_slack(trials: jax.Array, prob: jax.Array, rest: jax.Array, log_tota
     """Relative error [L] of a sum e^log_total over counts of Bin(trials, prob); `rest` is 1 - prob.
 
     Three probabilities, 96 ULP and 90 of their logarithms, a tail by 600, log N and one for each of N additions, N up
-    to 18 standard deviations; docs/numerics.md, "Sums over clones". The clone probability errs by 8 ULP, which nine
-    standard deviations from the mean are 72 sqrt(trials prob / rest), or the other way round.
+    to 18 standard deviations; docs/numerics/clones.md, "Sums over clones". The clone probability errs by 8 ULP, which
+    nine standard deviations from the mean are 72 sqrt(trials prob / rest), or the other way round.
     """
     spread = xp.sqrt(trials * xp.minimum(prob, rest))
     return ULP * (3072.0 + 96.0 * xp.abs(log_total) + 18.0 * xp.sqrt(trials) + 128.0 * spread)
@@ -74,7 +74,7 @@ def component_windows(num_reports: float, clone_prob: float, rest_prob: float) -
 
     Nine standard deviations on either side of the mean; the mass outside is bounded (`mass_outside`), so that smaller
     windows are certified too, only looser. They are the arguments `num_clones`, `num_rest` and `num_heads` of
-    `jaxacct.papers.clones._three_components.component_delta`; the first alone is that of `mean_component_delta`.
+    `jaxacct.papers.clones._pairs.component_delta`; the first alone is that of `mean_component_delta`.
     """
 
     def size(variance: float, limit: float) -> int:

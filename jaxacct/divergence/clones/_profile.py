@@ -127,7 +127,7 @@ def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.A
     upper = xp.where(use_contour, contour, upper)
     tail = xp.where(use_contour, smooth.tail, exact.tail)
     logs = log_or_minus_inf(xp.stack([lower, upper, tail])) + pair.log_unit
-    # sums over counts: docs/numerics.md, "Sums over clones"
+    # sums over counts: docs/numerics/clones.md, "Sums over clones"
     log_contrast = xp.log(pair.contrast)
     log_sum = pair.log_scale - log_contrast
     by_sum = ULP * (2048.0 - 170.0 * pair.log_unit + 96.0 * xp.abs(logs[:2] - pair.log_unit) + 10.0 * log_sum)

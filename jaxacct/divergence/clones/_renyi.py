@@ -68,7 +68,8 @@ def clones_rdp(
     grid = grid._replace(num_rows=xp.where(summed, grid.num_rows, 0.0))
     # lane by lane: each takes its own time, and the memory is that of one
     log_excess = lane_map(lambda lane: _log_excess(powers[:, 0], lane), _Lane(grid, n, p, local)).T
-    # docs/numerics.md, "Sums over clones": of the loss and of the weights, M times over, of 8 additions for each tile
+    # docs/numerics/clones.md, "Sums over clones": of the loss and of the weights, M times over, of 8 additions for each
+    # tile
     sizes = 96.0 * (xp.abs(log_excess) + log1p(size)) + 120.0 * powers * local + size / _COLUMNS
     rounding = ULP * stop_gradient(1024.0 + sizes)
     log_error = xp.logaddexp(grid.log_relative_error + softplus(log_excess), grid.log_missing)

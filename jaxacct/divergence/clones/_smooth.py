@@ -179,8 +179,8 @@ def smooth_error(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
 def _rounding(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
     """Upper bounds [L] on the distance of `smooth.delta` from the midpoint sum in exact arithmetic, same lam and step.
 
-    docs/numerics.md, "The contour of the clones pair": the first-order error of the logarithm of a term at height y is
-    at most e_0 + e_1 y + e_2 y^2 + e_3 y^3. +inf where it is 1/200 or more at the last node.
+    docs/numerics/clones.md, "The contour of the clones pair": the first-order error of the logarithm of a term at
+    height y is at most e_0 + e_1 y + e_2 y^2 + e_3 y^3. +inf where it is 1/200 or more at the last node.
     """
     n, u, gap, at = pair.num_reports, pair.threshold, 2.0 * pair.half_gap, smooth.saddle
     lam, log_phi, weight = at.lam, xp.abs(at.log_phi), at.up + at.down

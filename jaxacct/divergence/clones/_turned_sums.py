@@ -52,7 +52,8 @@ def _one_by_one(loss: Real, real: Real, imag: Real, step: float, num: int) -> tu
 
 
 def _by_bins(loss: Real, real: Real, imag: Real, step: float, num: int) -> tuple[Real, Real] | None:
-    """By a transform for each power; None where its rounding might be more than is booked (docs/numerics.md, "FFT").
+    """By a transform for each power; None where its rounding might be more than is booked
+    (docs/numerics/distributions.md, "Composition by FFT").
 
     N = 2^n bins of width 2 pi/(N step) make e^(iyc) an N-th root of 1, so that bins may be counted modulo N.
     """

@@ -21,8 +21,9 @@ from jaxacct._types import Direction
 from jaxacct.special import expm1, gauss_legendre, log_normal_tail
 
 _NUM_NODES = 20  # of Gauss's rule in a cell
-# Of each weight, relative: the rule leaves out less than 1e-15 (docs/numerics.md), densities err by 2 z^2 ULP where
-# z^2 / 2 < 690, Gauss's weights by 2^-46, tails by 32 (1 + z^2) ULP, and sums that weights are used in by 2^10 ULP.
+# Of each weight, relative: the rule leaves out less than 1e-15 (docs/numerics/correlated.md), densities err by 2 z^2
+# ULP where z^2 / 2 < 690, Gauss's weights by 2^-46, tails by 32 (1 + z^2) ULP, and sums that weights are used in by
+# 2^10 ULP.
 _WEIGHTS_ERROR = 2.0**-35
 _LEAST_WEIGHT = 1e-90  # what weights are raised to, so that no product of them is below the normal doubles
 _FARTHEST = (

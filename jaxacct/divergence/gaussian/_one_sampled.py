@@ -1,4 +1,4 @@
-"""One Poisson-sampled Gaussian step on lanes: the profile of the release at another threshold, its inverse, both ends.
+"""One Poisson-sampled Gaussian step on lanes: the profile of the release at another threshold, and its inverse.
 
 With y >= 0 the release's own loss at the threshold of the best test and H(y) = H_{e^y}(N(mu, 1) || N(0, 1)), the
 formulas of `jaxacct.divergence._one_sampled_step` are
@@ -15,7 +15,6 @@ from __future__ import annotations
 from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.divergence.gaussian._pair import (
-    epsilon_from_below,
     gaussian_epsilon,
     gaussian_log_delta_ends,
     gaussian_log_delta_slope,
@@ -25,7 +24,7 @@ from jaxacct.special import LEAST_NORMAL, down, log1p, log_down, log_up, softplu
 from jaxacct.special._namespace import xp
 
 _FAR = 600.0  # nats: e^y is formed up to here
-_BLUR = 2.0**-48  # relative, of y; docs/numerics.md
+_BLUR = 2.0**-48  # relative, of y; docs/numerics/contour.md
 
 
 def _mu(noise_multiplier: jax.Array, *, is_upper: bool) -> jax.Array:
@@ -115,15 +114,3 @@ def one_sampled_epsilon(log_delta: jax.Array, noise_multiplier: jax.Array, prob:
     epsilon = up(_epsilon_to_add(safe, some), 32) if add else _log_mixture(safe, some)
     epsilon = epsilon if add else up(epsilon, 2**14)
     return xp.where(loses, xp.where(y < xp.inf, epsilon, xp.inf), 0.0)
-
-
-def one_sampled_epsilon_ends(
-    log_delta: jax.Array, noise_multiplier: jax.Array, prob: jax.Array, *, add: bool
-) -> Ends[jax.Array]:
-    """Certified ends [L] of epsilon at `log_delta` [L], one direction: `one_sampled_epsilon`, and just below it."""
-    above = one_sampled_epsilon(log_delta, noise_multiplier, prob, add=add)
-
-    def lower(epsilon: jax.Array) -> jax.Array:
-        return one_sampled_log_delta(epsilon, noise_multiplier, prob, add=add).lower
-
-    return Ends(epsilon_from_below(above, lower, log_delta), above)

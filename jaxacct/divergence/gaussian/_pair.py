@@ -35,8 +35,8 @@ def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array
     With x = |eps|/mu - mu/2 and the Mills ratio m:  delta = phi(x) (m(x) - m(x + mu)), because
     e^eps phi(x + mu) = phi(x) (Balle & Wang 2018, Theorem 8, in a form that does not cancel).
     For x < 0, m(x) = (1 - phi(x) m(-x)) / phi(x). For mu < 1/2 the two ratios are nearly equal, and their difference is
-    formed by an integral (`mills_difference`), for tiny mu read at 1e-200 and scaled (docs/numerics.md). Negative
-    epsilon by H_{1/k} = 1 - 1/k + H_k / k.
+    formed by an integral (`mills_difference`), for tiny mu read at 1e-200 and scaled (docs/numerics/rounding.md).
+    Negative epsilon by H_{1/k} = 1 - 1/k + H_k / k.
 
     Measured error for mu in [1e-6, 100] and delta >= 1e-300: about 2e-13 relative near x = 10, growing like x^2, as
     the logarithm is conditioned in the arguments. The slack that is added covers it.

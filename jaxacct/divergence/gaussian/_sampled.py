@@ -29,6 +29,7 @@ from jaxacct.special._namespace import row_at, stop_gradient, with_rows, xp
 
 # The quadrature for real orders. They steer speed and tightness: the errors of the step and of the window are added.
 # The rounding that is booked does not depend on _NUM_NODES: look at it before raising that.
+_MOST_WHOLE = 2048  # orders up to this one have sums over all whole orders, larger ones the triangle inequality
 _NUM_NODES = 512  # nodes in z
 _TAIL_SDS = 9.5  # standard deviations to which the window reaches
 _AT_ONCE = 2**15  # numbers in an array of NumPy's, which takes several orders at once
@@ -42,7 +43,8 @@ def sampled_gaussian_rdp(
 
     Integer orders by the binomial sum of Mironov, Talwar & Zhang 2019, section 3.3, less its leading 1; others by
     quadrature (`_real_log_moment`; their section 3.3 uses two alternating series). Where the quadrature's error bound
-    is not tight, a real order takes the chord between integer orders (`at_real_orders`).
+    is not tight, a real order takes the chord between integer orders (`at_real_orders`), and one above `_MOST_WHOLE`,
+    whole or not, the triangle inequality (`_by_the_triangle`).
 
     Args:
       noise_multiplier: float64 [L], sigma, > 0.
@@ -51,17 +53,38 @@ def sampled_gaussian_rdp(
     """
     wanted = np.asarray(orders, np.float64)
     whole = wanted == np.floor(wanted)
-    top = int(np.ceil(wanted.max()))
+    far = wanted > _MOST_WHOLE
+    top = int(np.ceil(wanted[~far].max(initial=2.0)))
     table = _integer_log_excess(noise_multiplier, sampling_prob, max_order=top)
     known = range(2, top + 1)
     curve = up(softplus(table), 32) / (xp.asarray(known, xp.float64)[:, None] - 1.0)
     curve = at_real_orders(curve, known, orders)
-    if whole.all():
+    if far.any():
+        at = np.flatnonzero(far)
+        curve = with_rows(curve, at, _by_the_triangle(wanted[at], noise_multiplier, sampling_prob))
+    at = np.flatnonzero(~whole | far)
+    if not at.size:
         return curve
-    exact = _real_log_moment(wanted[~whole], noise_multiplier, sampling_prob)
-    exact = exact / xp.asarray(wanted[~whole] - 1.0, xp.float64)[:, None]
-    at = np.flatnonzero(~whole)
+    exact = _real_log_moment(wanted[at], noise_multiplier, sampling_prob)
+    exact = exact / xp.asarray(wanted[at] - 1.0, xp.float64)[:, None]
     return with_rows(curve, at, xp.minimum(curve[at], exact))
+
+
+def _by_the_triangle(orders: NDArray[Any], noise_multiplier: jax.Array, sampling_prob: jax.Array) -> jax.Array:
+    """Renyi divergences [A, L], rounded up, at `orders` [A] whose sums would have too many terms.
+
+    By the triangle inequality of the norm (E|.|^a)^(1/a), which the largest term of the sum attains as a grows:
+
+        R_a <= a/(a-1) log(1 - q + q (E Y^a)^(1/a)),    (E Y^a)^(1/a) = e^x,  x = (a-1) / (2 sigma^2).
+
+    x errs by 4 ULP, the logarithms by 2 of their size each and their sum by 4; above x = 1 that is booked on all of it.
+    """
+    a, q = xp.asarray(orders, xp.float64)[:, None], sampling_prob
+    x = up((a - 1.0) / (2.0 * noise_multiplier * noise_multiplier), 8)
+    small, log_q = xp.minimum(x, 1.0), xp.log(q)
+    large = xp.logaddexp(log1p(-q), log_q + x) + 8.0 * ULP * (1.0 + x + xp.abs(log_q))
+    found = xp.where(x < 1.0, log1p(q * xp.expm1(small)), large)
+    return up(a / (a - 1.0) * found, 32)
 
 
 def _integer_log_excess(noise_multiplier: jax.Array, sampling_prob: jax.Array, *, max_order: int) -> jax.Array:
@@ -150,8 +173,8 @@ def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
     * left tail: the integrand is at most q^2 max(a-1, a(a-1)/2) there;
     * summation and function rounding: 2^-43 (1 + a) relative, and 2^-49 of the largest exponent. No term is large
       beside the integrand: with b = a - 1 it is (1+x)^a (1 - e^-t - b x/(1+x) e^-t) for x > 0, else
-      b |x| - (1+x) (1 - e^-t), t = b |log(1+x)|; a series for a |x| < 0.05 (docs/numerics.md, "Real orders of one
-      sampled step").
+      b |x| - (1+x) (1 - e^-t), t = b |log(1+x)|; a series for a |x| < 0.05 (docs/numerics/contour.md, "Real orders of
+      one sampled step").
     """
     octaves, group = np.unique(np.ceil(np.log2(orders)), return_inverse=True)
     tops = np.asarray([orders[group == i].max() for i in range(len(octaves))])

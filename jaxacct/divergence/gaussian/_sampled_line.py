@@ -36,25 +36,6 @@ def _log_ratio(z: jax.Array, mu: jax.Array, q: jax.Array) -> tuple[jax.Array, ja
     return excess, jnp.where(far, jnp.log((1.0 - q) + q * jnp.exp(exponent)), near)
 
 
-def rough_log_moments(
-    orders: jax.Array, noise_multiplier: jax.Array, sampling_prob: jax.Array, add: jax.Array
-) -> jax.Array:
-    """log M [A, L] at real `orders` [A, L] > 1, roughly: to choose a contour, certifying nothing. inf if too large."""
-    mu, q = 1.0 / noise_multiplier, sampling_prob
-    num = 160
-    high = _REACH - 0.5 + jnp.where(add, 0.0, orders * mu)
-    step = (high + _REACH - 0.5) / (num - 1)
-
-    def node(i: jax.Array) -> jax.Array:
-        z = -_REACH + 0.5 + step * i
-        excess, log_ratio = _log_ratio(z, mu, q)
-        w = jnp.where(add, 1.0 - orders, orders)
-        return jnp.exp(-0.5 * z * z) * (expm1(jnp.minimum(w * log_ratio, _LARGEST)) - w * excess)
-
-    total = jnp.sum(jax.vmap(node)(jnp.arange(num, dtype=jnp.float64)), axis=0) * step / math.sqrt(2.0 * math.pi)
-    return jnp.where((total < 1e280) & (step < 0.6), log1p(jnp.clip(total, 0.0, 1e280)), jnp.inf)
-
-
 def highest_node(orders: jax.Array, noise_multiplier: jax.Array, add: jax.Array, *, num_z: int) -> jax.Array:
     """Heights [L] up to which, roughly, the rule of `num_z` nodes resolves the moments on a line.
 

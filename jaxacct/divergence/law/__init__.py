@@ -16,6 +16,7 @@ from jaxacct.divergence.law._few import (
     guarantee_base,
     response_base,
 )
+from jaxacct.divergence.law._given import given_law
 from jaxacct.divergence.law._law import (
     LEAST_NOISE,
     MOST_PROB,
@@ -46,6 +47,7 @@ __all__ = [
     "discrete_laplace_base",
     "epsilon",
     "gaussian_base",
+    "given_law",
     "guarantee_base",
     "laplace_base",
     "log_delta",

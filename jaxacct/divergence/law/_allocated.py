@@ -5,7 +5,7 @@ Re z = c > 0 the trapezoid rule gives E(x - X)_+, with c < 0 E(X - x)_+, and pos
 bounds as they stand, whose second differences are masses. What a fixed number of nodes does not reach is damped by one
 more independent normal variable, whose variance costs tightness only. Above its mean X is known with few digits where
 one large ratio may decide: a line that serves x up to x1 takes ratios up to t x1 only; a larger one lifts X beyond x1
-whatever the others are, so that what it adds is linear in x and exact. docs/numerics.md, "Laws".
+whatever the others are, so that what it adds is linear in x and exact. docs/numerics/laws.md.
 
 Shapes: [B] points of one ratio; [J] lines; [N] nodes of a line; [P] grid points of a line; one lane at a time.
 """

@@ -8,7 +8,7 @@ With m - 1 ~ Bin(n - 1, p) and x the mean of m fair signs, the pair is W (1 + c 
   m may also be spread to both ends of a bin.
 
 The first serves few clones, the second many. Chords of E(x - u)_+ on a grid of u are then the law's profile, and their
-second differences its masses. docs/numerics.md, "Laws", derives it.
+second differences its masses. docs/numerics/laws.md derives it.
 
 Shapes: [B] bins of counts; [R] lattice points of the sum of m signs, from the middle outwards; [K] places u > 0.
 """

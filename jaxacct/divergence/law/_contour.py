@@ -7,8 +7,8 @@ direction), as in `jaxacct.divergence._inversion`,
 
 The trapezoid rule gives delta and positive copies of it: an upper bound as it stands. Moments of finitely many points
 do not fall with the height: one more Gaussian release, of mu = tau, is composed in: no profile falls by it, and what
-lies beyond the last node is a closed form. Every choice (a, the step, tau) steers tightness only. docs/numerics.md,
-"Laws", derives what is booked.
+lies beyond the last node is a closed form. Every choice (a, the step, tau) steers tightness only.
+docs/numerics/laws.md derives what is booked.
 
 Numbers that one step makes are one array, since each array that a program makes is a kernel to compile.
 
@@ -225,7 +225,8 @@ def _survey(run: Run, add: Any) -> Any:
     variance = jnp.sum(run.count * jnp.sum(mass * jnp.minimum(log_ratio**2, 4.0), axis=(1, 2)))
     total = jnp.sum(mass, axis=2)
     log_ratio = jnp.sum(log_ratio * mass, axis=2) / jnp.maximum(total, 1e-300)
-    first, last = jnp.log(jnp.stack([3e-2, 1.2e2]) / jnp.sqrt(variance))
+    # where nothing is lost, too
+    first, last = jnp.log(jnp.stack([3e-2, 1.2e2]) / jnp.sqrt(jnp.maximum(variance, 1e-20)))
     # where a rare large loss decides, orders are small
     first = jnp.minimum(first, 0.0)
     x = jnp.exp(first + (last - first) * np.linspace(0.0, 1.0, _NUM_ORDERS))

@@ -1,7 +1,8 @@
 """Points of releases whose outputs are few, or whole numbers: their own likelihood ratios, none of them moved.
 
 What is beyond the window of whole numbers goes to 0 and to the first point, or to the last one and to infinity, as for
-continuous noise. docs/numerics.md, "Laws". Points beside one another steer as one, so that each stands several times.
+continuous noise. docs/numerics/laws.md. Points beside one another steer as one, so that each stands several
+times.
 """
 
 from __future__ import annotations

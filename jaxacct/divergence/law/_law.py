@@ -5,7 +5,7 @@ for a measure m of points y > 0, a mass m0 at y = 0 and a mean b at infinity, su
 
     sum m (x - y)_+ + m0 x >= E_Q (x - Y)_+    and    sum m (y - x)_+ + b >= E_Q (Y - x)_+.
 
-Such measures reveal no less, in either direction, and compositions of them do not either (docs/numerics.md, "Laws").
+Such measures reveal no less, in either direction, and compositions of them do not either (docs/numerics/laws.md).
 Masses need not add to 1, so that every mass may be rounded up.
 
 Shapes: [G] points of one law; one lane at a time.

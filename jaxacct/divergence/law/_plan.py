@@ -1,5 +1,7 @@
 """Where the lines of an epoch's law are: steering only, every law is certified whatever they are.
 
+JAX's own elementary functions do here: what is certified takes those of `jaxacct.special`, whose errors are known.
+
 Shapes: [B] points of one ratio; [J] lines; [V] distances of a line from 0 that are compared.
 """
 
@@ -12,7 +14,6 @@ import numpy as np
 from jaxacct._jax import jax, jnp
 from jaxacct.divergence.law._law import where_least
 from jaxacct.divergence.law._transform import Average
-from jaxacct.special import expm1, log1p
 
 NUM_LOW, NUM_HIGH = 5, 7  # lines below and above the mean
 DIGITS = 12.0  # in log: copies and what lies beyond the last node are kept this far below what is wanted
@@ -46,7 +47,7 @@ def plan(of: Average, tail: Any) -> Plan:
     top = jnp.where(highest < 1.4 * top, jnp.maximum(highest, top), top)
     # up to five deviations above the mean X has few large ratios: what is below is thin, which keeps periods short
     middle = jnp.minimum(5.0 * bulk, 0.5 * top)
-    low = expm1(log1p(lowest) * np.array([1.0, 0.65, 0.36, 0.12]))
+    low = jnp.expm1(jnp.log1p(lowest) * np.array([1.0, 0.65, 0.36, 0.12]))
     high = middle * jnp.exp(jnp.log(top / middle) * np.linspace(0.0, 1.0, NUM_HIGH + 1))
     x = jnp.concatenate([low, 0.3 * middle[None], high])
     start, stop, is_low = x[:-1], x[1:], np.arange(NUM_LOW + NUM_HIGH) < NUM_LOW
@@ -108,8 +109,8 @@ def _ends(points: Any, t: Any, full: Any, log_tail: Any) -> tuple[Any, Any]:
     rates, furthest = u / t, jnp.stack([-jnp.ones_like(w[-1]), w[-1]])[:, None]
     exponents = np.array([-1.0, 1.0])[:, None, None] * rates[:, None] * w
     # masses add to 1 but for a little
-    logs = jnp.sum(m * expm1(jnp.clip(exponents, -700.0, 700.0)), axis=2)
-    logs = t * log1p(jnp.maximum(logs, -1.0 + 1e-250)) - (log_tail + 1.0 + log_u)
+    logs = jnp.sum(m * jnp.expm1(jnp.clip(exponents, -700.0, 700.0)), axis=2)
+    logs = t * jnp.log1p(jnp.maximum(logs, -1.0 + 1e-250)) - (log_tail + 1.0 + log_u)
     below, above = jnp.where(jnp.abs(rates * furthest) < 700.0, logs, jnp.inf)
     lowest = jnp.max(-below / u)
     lowest = jnp.max((jnp.log(jnp.clip(1.0 + lowest, 1e-12, 1.0)) - below) / u)
@@ -124,8 +125,8 @@ def _log_transforms(points: Any, t: Any, cut: Any, v: Any, is_low: Any) -> Any:
     kept = w <= cut[:, None, None]
     rates = jnp.where(is_low, -1.0, 1.0)[:, None] * v / t
     exponents = rates[..., None] * jnp.where(kept, w, 0.0)
-    sums = jnp.sum(jnp.where(kept, m * expm1(jnp.minimum(exponents, _MOST)), -m), axis=2)
-    logs = t * log1p(jnp.maximum(sums, -1.0 + 1e-250))
+    sums = jnp.sum(jnp.where(kept, m * jnp.expm1(jnp.minimum(exponents, _MOST)), -m), axis=2)
+    logs = t * jnp.log1p(jnp.maximum(sums, -1.0 + 1e-250))
     most = v / t * jnp.where(is_low, 1.0, jnp.minimum(cut, w[-1]))[:, None]
     return jnp.stack([jnp.where(most < _MOST, logs, jnp.inf), v])
 

@@ -55,7 +55,7 @@ def moment_bound_log_excess(
 
     for any eps-LDP randomizer, integer orders a >= 2. With a randomizer's own chi-square distance (`log_chi_square`) it
     is equation (36), which holds for that randomizer. Each term is moved up by what its logarithms and sums err by
-    (docs/numerics.md, "Girgis et al.'s bounds").
+    (docs/numerics/clones.md, "Girgis et al.'s bounds").
 
     Args:
       num_clients: m, [L] or [A, L].

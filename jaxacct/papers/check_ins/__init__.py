@@ -5,29 +5,20 @@ rest: the paper's statements with their slips corrected, sound forms of those th
 curve, and, under names that begin with `published`, what is printed.
 """
 
-from jaxacct.papers.check_ins._conversion_statements import least_rdp, optimal_epsilon
 from jaxacct.papers.check_ins._distributed import TernaryMoment
-from jaxacct.papers.check_ins._formulas import (
-    published_approach1_rdp,
-    published_approach2_rdp,
-    published_distributed_rdp,
-    published_shuffling,
-    published_subsampled_gaussian_rdp,
-    published_theorem1,
-)
-from jaxacct.papers.check_ins._guarantee_statements import (
-    approximate_rdp,
-    binomial_upper_tail,
-    sampled_guarantee,
-    shuffled_guarantee,
-    theorem1_guarantee,
-)
-from jaxacct.papers.check_ins._lower_statements import (
+from jaxacct.papers.check_ins._from_below import (
     floor_rdp,
     gaussian_pair_rdp,
     gaussian_pair_sandwich,
     response_pair_rdp,
     sampled_gaussian_pair_rdp,
+)
+from jaxacct.papers.check_ins._guarantees import (
+    approximate_rdp,
+    binomial_upper_tail,
+    sampled_guarantee,
+    shuffled_guarantee,
+    theorem1_guarantee,
 )
 from jaxacct.papers.check_ins._moment_statements import (
     constant_base_rdp,
@@ -38,7 +29,16 @@ from jaxacct.papers.check_ins._moment_statements import (
     subset_rdp,
     theorem2_rdp,
 )
-from jaxacct.papers.check_ins._profile_statements import coupled_delta, coupled_epsilon, direct_delta
+from jaxacct.papers.check_ins._optimal_conversion import least_rdp, optimal_epsilon
+from jaxacct.papers.check_ins._profiles import coupled_delta, coupled_epsilon, direct_delta
+from jaxacct.papers.check_ins._published import (
+    published_approach1_rdp,
+    published_approach2_rdp,
+    published_distributed_rdp,
+    published_shuffling,
+    published_subsampled_gaussian_rdp,
+    published_theorem1,
+)
 
 __all__ = [
     "TernaryMoment",

@@ -13,9 +13,9 @@ import enum
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks
+from jaxacct.divergence.kernels import Blocks, Layout, binomial_blocks
+from jaxacct.papers.check_ins._from_below import gaussian_log_moments
 from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
-from jaxacct.papers.check_ins._shuffled_gaussian import gaussian_log_moments
 from jaxacct.special import (
     LOG_2PI,
     ULP,
@@ -53,7 +53,7 @@ def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
 
     The ternary moment E_R |(P - Q)/R|^j of three Gaussians at distance sqrt(s) from each other; odd rows and row 0 are
     -inf. By the trapezoid rule around the integrand's peak, whose terms are positive where its alternating sum would
-    lose every digit; what it leaves out is below 2^-60 (docs/numerics.md, "Moments of a hyperbolic sine").
+    lose every digit; what it leaves out is below 2^-60 (docs/numerics/clones.md, "Moments of a hyperbolic sine").
     """
     usable = (s > 0) & (s < jnp.inf)
     safe = jnp.where(usable, s, 1.0)

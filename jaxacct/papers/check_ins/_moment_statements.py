@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
 from jaxacct.conversion import delta_from_log
-from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
+from jaxacct.divergence.kernels import Layout, binomial_blocks
 from jaxacct.papers._asking import (
     Floats,
     Real,

@@ -8,7 +8,7 @@ CI-S10). Given K = k, those who report are a uniform k-subset, so that with A_k 
 
 zeta the ternary moment of the mechanism with k reports, rho its Renyi curve; the second is joint convexity. Upper
 bounds, replace-one adjacency, whole orders; `jaxacct.special.at_real_orders` interpolates. Each logarithm is moved up
-by what its own operations err by (docs/numerics.md, "Check-ins by their moments").
+by what its own operations err by (docs/numerics/clones.md, "Check-ins by their moments").
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import Array, jax, jnp
-from jaxacct.divergence.check_in._blocks import Blocks, log_mixture
-from jaxacct.divergence.response._special_pair import single_log_cap
+from jaxacct.divergence.kernels import Blocks, log_mixture, single_log_cap
 from jaxacct.special import (
     ULP,
     finite_size,

@@ -4,8 +4,16 @@ The divergence, trade-off function and Gaussian parameter of the clones pair ans
 `jaxacct.Shuffled`; here is the rest: closed bounds on that divergence, and the paper's estimates, which are no bounds.
 """
 
-from jaxacct.papers.chen._estimates import ORDER_LEVELS
-from jaxacct.papers.chen._formulas import (
+from jaxacct.papers.chen._bounds import (
+    block_epoch_rdp,
+    cosh_sandwich_rdp,
+    laplace_rdp,
+    local_epsilon_for_slope,
+    moment_sandwich_rdp,
+    pair_masses,
+)
+from jaxacct.papers.chen._published import (
+    ORDER_LEVELS,
     laplace_scale,
     limit_gdp,
     limit_rdp,
@@ -13,14 +21,6 @@ from jaxacct.papers.chen._formulas import (
     published_gdp,
     published_local_epsilon,
     published_rdp,
-)
-from jaxacct.papers.chen._statements import (
-    block_epoch_rdp,
-    cosh_sandwich_rdp,
-    laplace_rdp,
-    local_epsilon_for_slope,
-    moment_sandwich_rdp,
-    pair_masses,
 )
 
 __all__ = [

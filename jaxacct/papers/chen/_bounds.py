@@ -1,21 +1,23 @@
-"""BOUND: what Chen et al. 2024 have beside the exact pair: closed bounds on it from both sides, and what is built on
-it.
+"""BOUND: closed two-sided bounds on the clones pair's Renyi divergences, and what is built on the pair.
 
-The divergence of the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is
-`divergence.clones._renyi.clones_rdp`; the paper's closed forms, which are estimates, are in `_estimates`. Replace-one
-adjacency, lanes [L], orders static; every pair is symmetric, so that there is one direction. Outside its domain an
+Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds". The divergence of
+the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is `clones_rdp`.
+Replace-one adjacency; the pair is symmetric, so that each statement holds in both directions. Outside its domain an
 upper bound is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from numpy.typing import ArrayLike
 
 from jaxacct._jax import jax, jnp
+from jaxacct._precision import Kernel
 from jaxacct._types import Ends
-from jaxacct.divergence.clones._renyi import clones_rdp
-from jaxacct.divergence.response._special_pair import SINGLE_ULPS, single_log_excess
+from jaxacct.divergence.kernels import SINGLE_ULPS, clones_rdp, clones_window, single_log_excess
+from jaxacct.papers._asking import Floats, Real, counts, non_negative, orders_of, plain, positive, probability
 from jaxacct.special import (
     ULP,
     binomial_rate,
@@ -48,19 +50,14 @@ class PairMasses(NamedTuple):
     second: jax.Array
 
 
-def pair_masses(
+def pair_masses_lanes(
     on_first: jax.Array,
     on_second: jax.Array,
     num_reports: jax.Array,
     clone_prob: jax.Array,
     local_epsilon: jax.Array,
 ) -> PairMasses:
-    """Probabilities P(a, b) and Q(a, b), each [L], of one outcome of the clones pair, to a relative error of 1e-14.
-
-        w (1 + s (a-b)/m) and w (1 - s (a-b)/m),   w = P[Bin(n-1, p) = m-1] P[Bin(m, 1/2) = a],  m = a + b >= 1.
-
-    Chen et al. 2024, Lemma A.2, completed; Feldman, McMillan & Talwar 2021, Theorem 3.2. 0 outside the support.
-    """
+    """`pair_masses`, each [L]; 0 outside the support."""
     m = on_first + on_second
     half = jnp.full_like(m, 0.5)
     log_weight = log_binomial_pmf(m - 1.0, num_reports - 1.0, clone_prob, 1.0 - clone_prob)
@@ -85,17 +82,14 @@ def _enclosed(
     return Ends(jnp.where(known, lower, 0.0), jnp.where(known, upper, jnp.where(free, 0.0, jnp.inf)))
 
 
-def moment_sandwich_rdp(
+def moment_sandwich_rdp_lanes(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
 ) -> Ends[jax.Array]:
-    """Lower and upper bounds [A, L], nats, on the clones pair's Renyi divergences at orders > 1, in closed form.
+    """`moment_sandwich_rdp` [A, L], rounded outward (docs/numerics/clones.md, "Sandwiches of the clones pair").
 
-        log(1 + max(2 order M s^2 E[1/m], (1 - p/2)^(n-1) X)) / M  and  log(1 + E[1/m] X) / M,
-
-    X = e^(M D) - 1 of one report alone, E[1/m] = (1 - (1-p)^n) / (n p) (CL-S14). The lower bounds are the first term of
-    the power series in s of e^(M D) - 1 = E psi(s x), x a mean of m signs, and the outcomes where every clone agrees
-    with the report. The upper one holds since the coefficients of psi(s x) in x^2 are positive, so that
-    psi(s x) <= x^2 psi(s) = x^2 X. Rounded outward (docs/numerics.md, "Sandwiches of the clones pair").
+    The lower bounds are the first term of the power series in s of e^(M D) - 1 = E psi(s x), x a mean of m signs, and
+    the outcomes where every clone agrees with the report. The upper one holds since the coefficients of psi(s x) in x^2
+    are positive, so that psi(s x) <= x^2 psi(s) = x^2 X.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
@@ -114,17 +108,14 @@ def moment_sandwich_rdp(
     return _enclosed(jnp.maximum(log_first, agreeing), log_upper, powers, known, local_epsilon)
 
 
-def cosh_sandwich_rdp(
+def cosh_sandwich_rdp_lanes(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int
 ) -> Ends[jax.Array]:
-    """Lower and upper bounds [A, L], nats, on the clones pair's Renyi divergences at orders > 1, by one sum (CH-S20).
+    """`cosh_sandwich_rdp` [A, L], rounded outward as `moment_sandwich_rdp_lanes`.
 
-        e^(M D) between E H(2 M s) and E H(M local_epsilon),   H(k) = cosh(k/m)^m (1 + s tanh(k/m)),
-
-    from 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs. The
-    upper bound is attained at n = 1. The sum is over the counts in `window` (static, from
-    `divergence.clones._profile.window_for`). Outside it H falls with m and Chernoff bounds the mass; where the window
-    is too small, the upper bound is loose. Rounded outward as `moment_sandwich_rdp`.
+    From 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs. The
+    sum is over the counts in `window` (static, from `clones_window`). Outside it H falls with m and Chernoff bounds the
+    mass; where the window is too small, the upper bound is loose.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
@@ -174,27 +165,17 @@ def cosh_sandwich_rdp(
     return _enclosed(logs[:, 0], logs[:, 1], powers, known, local_epsilon)
 
 
-def block_epoch_rdp(
+def block_epoch_rdp_lanes(
     num_blocks: jax.Array, block_size: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
 ) -> Ends[jax.Array]:
-    """Lower and upper ends [A, L], nats, of the Renyi divergences of the pair that dominates an epoch of noisy SGD.
-
-    Chen et al. 2024, Algorithm 1 (CH-S15): a fixed partition in `num_blocks` blocks of `block_size` records, processed
-    in the order of a fresh permutation; a replaced record changes its block's step by at most local_epsilon; all steps
-    are public. The upper end is a bound for the epoch, and adds over epochs. Theorem 3 claims far less for blocks of
-    more than one record, and is false there: another block is a clone with probability e^(-block_size local_epsilon),
-    not e^-local_epsilon.
-    """
+    """`block_epoch_rdp` [A, L]: another block is a clone with probability e^(-block_size local_epsilon)."""
     return clones_rdp(orders, num_blocks, jnp.exp(-block_size * local_epsilon), local_epsilon)
 
 
-def local_epsilon_for_slope(
+def local_epsilon_for_slope_lanes(
     num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array, highest: jax.Array, *, orders: Sequence[float]
 ) -> jax.Array:
-    """The largest local epsilon [L] found in [0, highest] with num_epochs D <= slope order at all `orders` (CH-S16).
-
-    D is taken from above, for randomizers without further structure (clone probability e^-local_epsilon). By halving.
-    """
+    """`local_epsilon_for_slope` [L], found in [0, highest] by halving."""
     grid = jnp.asarray(orders, jnp.float64)[:, None]
 
     def fits(local: jax.Array) -> jax.Array:
@@ -205,13 +186,8 @@ def local_epsilon_for_slope(
     return jnp.minimum(found, highest)
 
 
-def laplace_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], nats, rounded up, of Laplace noise of scale sensitivity / local_epsilon, unshuffled.
-
-        log((a e^(M eps) + M e^(-a eps)) / (2a - 1)) / M,  a the order; eps + e^-eps - 1 at a = 1
-
-    (Chen et al. 2024, Proposition 3's randomizer, eps-DP where the sensitivity is over all pairs of a user's inputs).
-    """
+def laplace_rdp_lanes(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
+    """`laplace_rdp` [A, L], rounded up."""
     powers = jnp.asarray([a - 1.0 for a in orders], jnp.float64)[:, None]
     a = powers + 1.0
     # a (e^x - 1 - x) + M (e^-y - 1 + y), x = M eps, y = a eps, over M: positive terms
@@ -239,3 +215,201 @@ def _mean_rise(x: jax.Array) -> jax.Array:
     """(e^x - 1 - x) / x for 0 <= x, 0 at 0."""
     some = x > 1e-300
     return jnp.where(some, _excess(x) / jnp.where(some, x, 1.0), 0.0)
+
+
+_masses = Kernel(lambda *args: tuple(pair_masses_lanes(*args)))
+_moments = Kernel(lambda *args, orders: tuple(moment_sandwich_rdp_lanes(*args, orders=orders)))
+_cosh = Kernel(
+    lambda *args, orders, window: tuple(cosh_sandwich_rdp_lanes(*args, orders=orders, window=window)), lane_bytes=2**24
+)
+_epoch = Kernel(lambda *args, orders: tuple(block_epoch_rdp_lanes(*args, orders=orders)), lane_bytes=2**20)
+_slope = Kernel(local_epsilon_for_slope_lanes, lane_bytes=2**20)
+_laplace = Kernel(laplace_rdp_lanes)
+
+
+def _pair(num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real, Real]:
+    return (
+        counts("num_reports", num_reports),
+        probability("clone_prob", clone_prob),
+        non_negative("local_epsilon", local_epsilon),
+    )
+
+
+def _bracket(ends: Any) -> Ends[Floats]:
+    return Ends(*(plain(end) for end in ends))
+
+
+def pair_masses(
+    on_first: ArrayLike, on_second: ArrayLike, num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: ArrayLike
+) -> tuple[Floats, Floats]:
+    """Probabilities P(a, b) and Q(a, b) of one outcome of the clones pair, exactly (Lemma A.2 completed; CH-S2).
+
+        w (1 + s (a-b)/m) and w (1 - s (a-b)/m),   w = P[Bin(n-1, p) = m-1] P[Bin(m, 1/2) = a],
+        m = a + b >= 1,  s = tanh(local_epsilon/2).
+
+    Neither an upper nor a lower bound: to 1e-14, relative. 0 outside the support.
+
+    Args:
+      on_first, on_second: a and b, whole numbers >= 0.
+      num_reports: n, whole number >= 1.
+      clone_prob: p in [0, 1].
+      local_epsilon: >= 0.
+
+    Returns:
+      (P, Q), each a float, or float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import chen
+    >>> [round(mass, 6) for mass in chen.pair_masses(2, 1, num_reports=4, clone_prob=0.5, local_epsilon=1.0)]
+    [0.162287, 0.118963]
+    """
+    a, b = non_negative("on_first", on_first), non_negative("on_second", on_second)
+    return tuple(plain(x) for x in _masses(a, b, *_pair(num_reports, clone_prob, local_epsilon)))
+
+
+def moment_sandwich_rdp(
+    num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike
+) -> Ends[Floats]:
+    """Lower and upper bounds [A] on the clones pair's Renyi divergences in closed form (CL-S14, "closed forms").
+
+        log(1 + max(2 a M s^2 E[1/m], (1 - p/2)^(n-1) X)) / M   and   log(1 + E[1/m] X) / M,
+
+    a the order, M = a - 1, s = tanh(local_epsilon/2), X = e^(M D) - 1 of one report alone, E[1/m] = (1-(1-p)^n)/(n p).
+    Real orders > 1, both directions, rounded outward by 2^-40. The upper end bounds the shuffled protocol.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      clone_prob: p in [0, 1].
+      local_epsilon: >= 0.
+      orders: real [A], each > 1.
+
+    Returns:
+      Ends of float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import chen
+    >>> ends = chen.moment_sandwich_rdp(10_000, 0.1353352832366127, 2.0, orders=[4])
+    >>> round(float(ends.lower[0]), 6), round(float(ends.upper[0]), 6)
+    (0.003411, 0.077519)
+    """
+    return _bracket(_moments(*_pair(num_reports, clone_prob, local_epsilon), orders=orders_of(orders)))
+
+
+def cosh_sandwich_rdp(
+    num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike
+) -> Ends[Floats]:
+    """Lower and upper bounds [A] on the clones pair's Renyi divergences by one sum over the clones (CH-S20).
+
+        e^(M D) between E H(2 M s) and E H(M local_epsilon),   H(k) = cosh(k/m)^m (1 + s tanh(k/m)),
+
+    M the order less one, s = tanh(local_epsilon/2), m - 1 ~ Bin(n - 1, p). Real orders > 1, both directions, rounded
+    outward by 2^-40; the upper end is attained at n = 1 and bounds the shuffled protocol.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      clone_prob: p in [0, 1].
+      local_epsilon: >= 0.
+      orders: real [A], each > 1.
+
+    Returns:
+      Ends of float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import chen
+    >>> ends = chen.cosh_sandwich_rdp(10_000, 0.1353352832366127, 2.0, orders=[4])
+    >>> round(float(ends.lower[0]), 6), round(float(ends.upper[0]), 6)
+    (0.003428, 0.005557)
+    """
+    pair = _pair(num_reports, clone_prob, local_epsilon)
+    window = clones_window(pair[0], pair[1], max_window=2**19)
+    return _bracket(_cosh(*pair, orders=orders_of(orders), window=window))
+
+
+def block_epoch_rdp(
+    num_blocks: ArrayLike, block_size: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike
+) -> Ends[Floats]:
+    """Renyi divergences [A] of the pair that dominates one epoch of shuffled noisy SGD (Algorithm 1; CH-S15).
+
+    The clones pair at clone probability e^(-block_size local_epsilon): the records are in `num_blocks` fixed blocks,
+    processed in the order of a fresh permutation, a replaced record changes its block's step by at most local_epsilon,
+    and all steps are public. The upper end is an upper bound for the epoch, both directions, and adds over epochs.
+    Theorem 3 claims far less for blocks of more than one record, and is false there. Real orders > 1.
+
+    Args:
+      num_blocks: whole number >= 1.
+      block_size: records of a block, whole number >= 1.
+      local_epsilon: >= 0, of one record within its block.
+      orders: real [A], each > 1.
+
+    Returns:
+      Ends of the pair's divergence, float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import chen
+    >>> [round(float(chen.block_epoch_rdp(100, size, 1.0, orders=[2]).upper[0]), 4) for size in (1, 600)]
+    [0.0234, 0.7353]
+    """
+    blocks, size = counts("num_blocks", num_blocks), counts("block_size", block_size)
+    return _bracket(_epoch(blocks, size, non_negative("local_epsilon", local_epsilon), orders=orders_of(orders)))
+
+
+def local_epsilon_for_slope(
+    num_reports: ArrayLike, num_epochs: ArrayLike, slope: ArrayLike, *, orders: ArrayLike, highest: ArrayLike = 20.0
+) -> Floats:
+    """The largest local epsilon found whose epochs stay within slope times order at all `orders` (CH-S16).
+
+    num_epochs D_a <= slope a, D_a the clones pair's divergence from above at clone probability e^-local_epsilon. A
+    lower bound on the largest that the pair admits, by halving in [0, highest].
+
+    Args:
+      num_reports: n, whole number >= 1.
+      num_epochs: whole number >= 1.
+      slope: > 0, nats for each unit of order.
+      orders: real [A], each > 1; only these are met.
+      highest: > 0, where the search ends.
+
+    Returns:
+      float, or float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import chen
+    >>> round(chen.local_epsilon_for_slope(60_000, 50, 0.008, orders=[2, 4, 8, 16]), 3)
+    2.074
+    """
+    n, epochs = counts("num_reports", num_reports), counts("num_epochs", num_epochs)
+    ends = positive("slope", slope), positive("highest", highest)
+    return plain(_slope(n, epochs, *ends, orders=orders_of(orders)))
+
+
+def laplace_rdp(local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
+    """Renyi divergences [A] of Laplace noise of scale sensitivity / local_epsilon, exactly (Proposition 3; CH-S14).
+
+        log((a e^(M eps) + M e^(-a eps)) / (2a - 1)) / M,   a the order, M = a - 1.
+
+    Upper bound, rounded up by 2^-46, of the report without shuffling, both directions, real orders > 1.
+
+    Args:
+      local_epsilon: eps >= 0; the report is eps-DP where the sensitivity is over all pairs of a user's inputs.
+      orders: real [A], each > 1.
+
+    Returns:
+      float64 [.., A], nats.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import chen
+    >>> [round(float(r), 6) for r in chen.laplace_rdp(1.0, orders=[2, 8])]
+    [0.619124, 0.910199]
+    """
+    return plain(_laplace(non_negative("local_epsilon", local_epsilon), orders=orders_of(orders)))

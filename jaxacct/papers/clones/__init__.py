@@ -4,7 +4,7 @@ The clones pair itself, Theorem 3.1, the privacy blanket and the purified Gaussi
 `jaxacct.Shuffled`; here is what answers none by itself.
 """
 
-from jaxacct.papers.clones._closed_statements import (
+from jaxacct.papers.clones._closed import (
     clone_only_epsilon,
     k_ary_epsilon,
     optimal_composition_delta,
@@ -12,7 +12,15 @@ from jaxacct.papers.clones._closed_statements import (
     simple_composition_epsilon,
     three_component_epsilon,
 )
-from jaxacct.papers.clones._formulas import (
+from jaxacct.papers.clones._pairs import (
+    amplification_limit,
+    blocks_delta,
+    floor_delta,
+    k_ary_blanket_delta,
+    k_ary_three_component_delta,
+    three_component_delta,
+)
+from jaxacct.papers.clones._published import (
     balle_adaptive_epsilon,
     balle_blanket_delta,
     cheu_binary_epsilon,
@@ -21,24 +29,18 @@ from jaxacct.papers.clones._formulas import (
     sampling_with_replacement_epsilon,
     tail_masses,
 )
-from jaxacct.papers.clones._pair_statements import (
-    amplification_limit,
-    blocks_delta,
-    floor_delta,
-    k_ary_blanket_delta,
-    k_ary_three_component_delta,
-    three_component_delta,
-)
-from jaxacct.papers.clones._result_statements import (
+from jaxacct.papers.clones._reductions import (
     approximate_delta,
     approximate_epsilon,
-    fewest_reports,
-    largest_local_epsilon,
-    least_gaussian_noise,
     purified,
     purified_gaussian_epsilon,
     replacement_from_deletion,
     subsampled_guarantee,
+)
+from jaxacct.papers.clones._sufficient import (
+    fewest_reports,
+    largest_local_epsilon,
+    least_gaussian_noise,
     sufficient_gaussian_noise,
 )
 

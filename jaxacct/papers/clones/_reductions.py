@@ -1,7 +1,7 @@
-"""BOUND: what follows from the clones pair or leads to it; frequency estimation and its calibration are NOT A BOUND.
+"""BOUND, from above: sampling, replacing for deleting, randomizers that are nearly pure, purified ones.
 
-Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1 and 5 (CL-S5, CL-S8, CL-S12, CL-S13,
-CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3 and 3.1, Appendix C (CL-S5, CL-S7, CL-S8).
+Replace-one adjacency. The pair that enters is that of arbitrary pure randomizers, clone probability e^-local_epsilon.
 """
 
 from __future__ import annotations
@@ -9,37 +9,58 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from jaxacct._jax import jax
-from jaxacct.bounds.shuffle._approximate import Guarantee, Profile
-from jaxacct.divergence.gaussian._pair import gaussian_log_delta
-from jaxacct.special import bisect, bisect_lanes, log1p, log_up, sinh, softplus, solve_decreasing, up, xp
+from jaxacct._precision import Kernel, float64_kernel
+from jaxacct.bounds.theorems import Guarantee as _Lanes
+from jaxacct.bounds.theorems import (
+    log_gaussian_replacement_cost,
+    log_replacement_cost,
+    pure_profile,
+    total_epsilon,
+    with_replacement_cost,
+)
+from jaxacct.conversion import delta_from_log
+from jaxacct.divergence.kernels import clones_lane_bytes, clones_window
+from jaxacct.papers._asking import (
+    Floats,
+    Guarantee,
+    Real,
+    counts,
+    inner_probability,
+    law,
+    log_of,
+    non_negative,
+    number,
+    plain,
+    positive,
+    probability,
+)
+from jaxacct.special import bisect, log1p, log_up, softplus, up, xp
 
 _ULPS = 32  # the certificate's rounding; at most 16 ulp occur: two functions of 4 each, a square root, products
-_NUM_HALVINGS = 54  # of a factor in [e^-epsilon, e^epsilon], to its last digits, or of a number of reports
+_NUM_HALVINGS = 54  # of a factor in [e^-epsilon, e^epsilon], to its last digits
 
 
-def subsampled(guarantee: Guarantee, sampling_prob: jax.Array) -> Guarantee:
-    """The guarantee [L], rounded up, of a mechanism run on a uniform m of n records: (log(1 + q (e^eps - 1)), q delta).
+def subsampled(guarantee: _Lanes, sampling_prob: jax.Array) -> _Lanes:
+    """`subsampled_guarantee` [L], rounded up.
 
-    Upper bound, replace-one adjacency, q = m/n, from advanced joint convexity (Feldman, McMillan & Talwar 2021, Lemma
-    2.3): with a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1) is
-    q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
+    With a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1) is q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
     """
     epsilon = up(log1p(sampling_prob * xp.expm1(guarantee.epsilon)), _ULPS)
     log_delta = log_up(guarantee.log_delta + log_up(xp.log(sampling_prob), 4.0), 2.0)
-    return Guarantee(xp.minimum(epsilon, guarantee.epsilon), xp.minimum(log_delta, 0.0))
+    return _Lanes(xp.minimum(epsilon, guarantee.epsilon), xp.minimum(log_delta, 0.0))
 
 
-def replacement_from_deletion(guarantee: Guarantee) -> Guarantee:
-    """The replace-one guarantee [L] of a deletion (epsilon, delta)-DP randomizer: (2 epsilon, (1 + e^epsilon) delta).
+def replacement_from_deletion_lanes(guarantee: _Lanes) -> _Lanes:
+    """`replacement_from_deletion` [L]. The paper's (2 epsilon, 2 delta), section 3.1, is false:
 
-    Upper bound. The paper's (2 epsilon, 2 delta), section 3.1, is false: for rho = (.01, .99), P = (.03, .97),
-    P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. This one is attained there.
+    for rho = (.01, .99), P = (.03, .97), P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. This one is
+    attained there.
     """
     log_delta = log_up(guarantee.log_delta + up(softplus(guarantee.epsilon), 12), 2.0)
-    return Guarantee(2.0 * guarantee.epsilon, xp.minimum(log_delta, 0.0))
+    return _Lanes(2.0 * guarantee.epsilon, xp.minimum(log_delta, 0.0))
 
 
 class PurifiedLaw(NamedTuple):
@@ -49,16 +70,11 @@ class PurifiedLaw(NamedTuple):
     total_variation: float
 
 
-def purified(probabilities: NDArray[Any], reference: NDArray[Any], epsilon: float) -> PurifiedLaw:
-    """The law [n] nearest to `probabilities` among those within e^(+-epsilon) of `reference`, with its distance.
+def purified_lanes(probabilities: NDArray[Any], reference: NDArray[Any], epsilon: float) -> PurifiedLaw:
+    """`purified`, on the host: clip to [e^-epsilon, e^epsilon] times the reference.
 
-    Feldman, McMillan & Talwar 2021, Lemma 3.7 (CL-S8), on the host. Clip to [e^-epsilon, e^epsilon] times the
-    reference, then move the one factor towards 1 whose side lost less, until both sides lost the same. The total
-    variation is the larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r), rounded up.
-
-    Args:
-      probabilities, reference: float64 [n], each of sum 1.
-      epsilon: >= 0.
+    Then move the one factor towards 1 whose side lost less, until both sides lost the same. The total variation is the
+    larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r), rounded up.
     """
     r, rho = np.asarray(probabilities, np.float64), np.asarray(reference, np.float64)
     low, high = np.exp(-epsilon), np.exp(epsilon)
@@ -77,90 +93,215 @@ def purified(probabilities: NDArray[Any], reference: NDArray[Any], epsilon: floa
     return PurifiedLaw(np.clip(r, low * rho, high * rho), up(total, _ULPS))
 
 
-def sufficient_gaussian_noise(
-    local_epsilon: jax.Array, local_log_delta: jax.Array, sensitivity: jax.Array
+_LARGEST_WINDOW = 2**19  # counts that are summed one by one at most; beyond, the contour's bracket is the answer
+
+
+def _both(guarantee: _Lanes) -> tuple[jax.Array, jax.Array]:
+    return guarantee.epsilon, delta_from_log(guarantee.log_delta)
+
+
+_subsampled = Kernel(lambda epsilon, log_delta, q: _both(subsampled(_Lanes(epsilon, log_delta), q)), on_host=True)
+_replaced = Kernel(
+    lambda epsilon, log_delta: _both(replacement_from_deletion_lanes(_Lanes(epsilon, log_delta))), on_host=True
+)
+
+
+@float64_kernel(on_host=True)
+def _total(
+    epsilon: jax.Array, log_delta: jax.Array, n: jax.Array, local: jax.Array, log_local: jax.Array, rounds: jax.Array
 ) -> jax.Array:
-    """Standard deviations sigma [L] = sensitivity (1 + sqrt(2 L)) / local_epsilon, L = log(1/local_delta), rounded up.
-
-    Feldman, McMillan & Talwar 2021, Proposition 5.3 (CL-S13). Makes a step (local_epsilon, local_delta)-DP, for
-    local_epsilon <= 2 (1 + sqrt(2 L)) (Chernoff: P[loss > epsilon] is at most exp(-L)); inf elsewhere. The paper takes
-    sensitivity 1 for clip norm 1, where replace-one has 2: its true deltas are 126 (local_delta = 1e-6,
-    local_epsilon = 1) to 2e8 times what is claimed.
-    """
-    spread = 1.0 + xp.sqrt(-2.0 * local_log_delta)
-    valid = (local_epsilon > 0) & (local_epsilon <= 2.0 * spread * (1.0 - 2.0**-50))
-    noise = sensitivity * spread / xp.where(valid, local_epsilon, 1.0)
-    return xp.where(valid, up(noise, _ULPS), xp.inf)
+    cost = log_replacement_cost(n, local, log_local, rounds)
+    return delta_from_log(with_replacement_cost(_Lanes(epsilon, log_delta), cost).log_delta)
 
 
-def gaussian_noise(local_epsilon: jax.Array, local_log_delta: jax.Array, sensitivity: jax.Array) -> jax.Array:
-    """The least sigma [L] found with G(local_epsilon, sensitivity / sigma) <= local_delta; checked, rounded up."""
-    spread = xp.sqrt(-2.0 * local_log_delta)
-    # Chernoff: mu^2/2 + mu spread <= epsilon suffices
-    high = sensitivity * (xp.sqrt(spread * spread + 2.0 * local_epsilon) + spread) / (2.0 * local_epsilon)
-    high = up(high, _ULPS)
-
-    def excess(
-        sigma: jax.Array, epsilon: jax.Array, target: jax.Array, sensitivity: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        mu = sensitivity / sigma
-        return gaussian_log_delta(epsilon, mu) - target, -epsilon * epsilon / (mu * mu * sigma)
-
-    return solve_decreasing(excess, 1e-3 * high, high, local_epsilon, local_log_delta, sensitivity)
-
-
-def frequency_mean_squared_error(
-    num_reports: jax.Array, local_epsilon: jax.Array, num_categories: jax.Array
+def _approximate(
+    n: jax.Array, local: jax.Array, log_local: jax.Array, log_delta: jax.Array, *, window: int
 ) -> jax.Array:
-    """Mean squared errors [L] of local frequency estimation, an estimate: 1/n + 4 k E / (n (E-1)^2) (Theorem 5.1).
+    cost = log_replacement_cost(n, local, log_local, xp.ones_like(n))
+    return total_epsilon(pure_profile(window=window), n, local, cost, log_delta)
 
-    With the quoted constant: what low-communication protocols attain, for local_epsilon <= log k.
+
+def _purified(n: jax.Array, local: jax.Array, mu: jax.Array, log_delta: jax.Array, *, window: int) -> jax.Array:
+    cost = log_gaussian_replacement_cost(n, local, mu, xp.ones_like(n))
+    return total_epsilon(pure_profile(window=window), n, local, cost, log_delta)
+
+
+_approximate_epsilon = Kernel(_approximate, lane_bytes=clones_lane_bytes, on_host=True)
+_purified_epsilon = Kernel(_purified, lane_bytes=clones_lane_bytes, on_host=True)
+
+
+def window_of(num_reports: Real, local_epsilon: Real) -> int:
+    """The static window of the clones pair of arbitrary pure randomizers."""
+    return clones_window(num_reports, np.exp(-local_epsilon), max_window=_LARGEST_WINDOW)
+
+
+def subsampled_guarantee(epsilon: ArrayLike, delta: ArrayLike, sampling_prob: ArrayLike) -> Guarantee:
+    """(epsilon, delta) on a uniform m of n records: (log(1 + q (e^eps - 1)), q delta), q = m/n (CL-S5, CI-S6).
+
+    Upper bound, replace-one adjacency, from advanced joint convexity (Lemma 2.3); exact as a statement on profiles.
+
+    Args:
+      epsilon: >= 0, of the mechanism on m records.
+      delta: in [0, 1].
+      sampling_prob: q = m/n in [0, 1].
+
+    Returns:
+      Guarantee of floats, or of float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import clones
+    >>> found = clones.subsampled_guarantee(1.0, 1e-6, 0.1)
+    >>> round(found.epsilon, 6), round(found.delta, 12)
+    (0.158565, 1e-07)
     """
-    # E / (E-1)^2 = 1 / (4 sinh(eps/2)^2)
-    half = sinh(0.5 * local_epsilon)
-    return (1.0 + num_categories / (half * half)) / num_reports
+    args = non_negative("epsilon", epsilon), log_of(probability("delta", delta))
+    return Guarantee(*(plain(x) for x in _subsampled(*args, probability("sampling_prob", sampling_prob))))
 
 
-def frequency_local_epsilon(epsilon: jax.Array, num_reports: jax.Array, log_delta: jax.Array) -> jax.Array:
-    """Local epsilons [L] of Theorem 5.2 for a central (epsilon, delta); 0 where it has none that is safe.
+def replacement_from_deletion(epsilon: ArrayLike, delta: ArrayLike) -> Guarantee:
+    """Replace-one (epsilon, delta) of a deletion (epsilon, delta)-DP randomizer: (2 eps, (1 + e^eps) delta) (CL-S8).
 
-    eps sqrt(n / L) / 16 for eps <= sqrt(L/n), L = log(1/delta); else log(eps^2 n / (100 L)) for eps < 1. The second is
-    negative below 10 sqrt(L/n), where the paper's statement is void. For reproduction only: 5 to 200 times below what
-    `largest_local_epsilon` finds. delta > 0.05 is refused, since there Theorem 3.1 need not confirm it.
+    Upper bound, and attained. The paper's (2 eps, 2 delta), section 3.1, is false.
+
+    Args:
+      epsilon: >= 0, to the reference law.
+      delta: in [0, 1].
+
+    Returns:
+      Guarantee of floats, or of float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import clones
+    >>> found = clones.replacement_from_deletion(0.5, 1e-6)
+    >>> found.epsilon, round(found.delta, 10)
+    (1.0, 2.6487e-06)
     """
-    ratio = epsilon * xp.sqrt(num_reports / xp.where(log_delta < 0, -log_delta, 1.0))
-    first, second = ratio / 16.0, 2.0 * xp.log(xp.where(ratio > 0, ratio, 1.0) / 10.0)
-    local = xp.where(ratio <= 1.0, first, xp.where(epsilon < 1.0, xp.maximum(second, 0.0), 0.0))
-    return xp.where((log_delta <= xp.log(0.05)) & (epsilon > 0), local, 0.0)
+    args = non_negative("epsilon", epsilon), log_of(probability("delta", delta))
+    return Guarantee(*(plain(x) for x in _replaced(*args)))
 
 
-def largest_local_epsilon(
-    profile: Profile, num_reports: jax.Array, epsilon: jax.Array, log_delta: jax.Array, highest: jax.Array
-) -> jax.Array:
-    """The largest local epsilon [L] found in [epsilon, highest] whose shuffle is (epsilon, delta)-DP (CL-S19)."""
+def purified(probabilities: ArrayLike, reference: ArrayLike, epsilon: float) -> PurifiedLaw:
+    """The law nearest to a report's among those within e^(+-epsilon) of a reference, Lemma 3.7 (CL-S8).
 
-    def excess(
-        negated: jax.Array, target: jax.Array, num_reports: jax.Array, epsilon: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        def value(negated: jax.Array) -> jax.Array:
-            return xp.maximum(profile(epsilon, num_reports, -negated).log_delta.upper, -1e4) - target
+    Exact up to the last digits, its total variation rounded up: the larger of D_{e^eps}(r || rho)
+    and e^-eps D_{e^eps}(rho || r). The purified randomizer is 2 epsilon-DP under replace-one adjacency.
 
-        return jax.jvp(value, (negated,), (xp.ones_like(negated),))
+    Args:
+      probabilities, reference: float [n], r and rho, each of sum 1.
+      epsilon: >= 0.
 
-    root = solve_decreasing(excess, -highest, -epsilon, log_delta, num_reports, epsilon)
-    return xp.where(xp.isfinite(root), -root, 0.0)
+    Returns:
+      (probabilities [n], total_variation).
 
+    Raises:
+      ValueError: if an argument is out of range, or the laws differ in length.
 
-def fewest_reports(
-    profile: Profile, local_epsilon: jax.Array, epsilon: jax.Array, log_delta: jax.Array, highest: jax.Array
-) -> jax.Array:
-    """The least number of reports [L] found in 1..highest whose shuffle is (epsilon, delta)-DP; inf if none is.
-
-    By halving between whole numbers: delta does not increase with the number of reports (CL-S19).
+    >>> from jaxacct.papers import clones
+    >>> found = clones.purified([0.7, 0.2, 0.1], [0.3, 0.3, 0.4], epsilon=0.5)
+    >>> [round(float(p), 4) for p in found.probabilities], round(found.total_variation, 4)
+    ([0.4946, 0.2166, 0.2888], 0.2054)
     """
+    r, rho = law("probabilities", probabilities), law("reference", reference)
+    if r.shape != rho.shape:
+        raise ValueError(f"probabilities has {len(r)} values and reference {len(rho)}: they must be as many")
+    return purified_lanes(r, rho, float(non_negative("epsilon", number("epsilon", epsilon))))
 
-    def enough(num_reports: jax.Array) -> jax.Array:
-        return profile(epsilon, num_reports, local_epsilon).log_delta.upper <= log_delta
 
-    found = bisect_lanes(enough, highest + 1.0, xp.zeros_like(highest), num_steps=_NUM_HALVINGS, whole=True)
-    return xp.where(found <= highest, found, xp.inf)
+def approximate_delta(
+    epsilon: ArrayLike,
+    pure_delta: ArrayLike,
+    num_reports: ArrayLike,
+    local_epsilon: ArrayLike,
+    local_delta: ArrayLike,
+    *,
+    num_epochs: ArrayLike = 1,
+) -> Floats:
+    """delta of shuffled (eps0, delta0)-DP reports from that of pure ones, Theorem 3.8 (CL-S7):
+
+        delta + (e^eps + 1)(1 + e^-eps0/2) T n delta0.
+
+    Upper bound, for any valid delta of the clones pair of eps0 at epsilon, composed over T epochs.
+
+    Args:
+      epsilon: >= 0.
+      pure_delta: in [0, 1], of pure eps0-DP randomizers.
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps0 >= 0.
+      local_delta: delta0 in [0, 1].
+      num_epochs: T, whole number >= 1.
+
+    Returns:
+      float, or float64 of the arguments' common shape; at most 1.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import clones
+    >>> f"{clones.approximate_delta(0.1, 1e-6, 10_000, 2.0, 1e-12):.5g}"
+    '1.0225e-06'
+    """
+    pure = non_negative("epsilon", epsilon), log_of(probability("pure_delta", pure_delta))
+    local = non_negative("local_epsilon", local_epsilon), log_of(probability("local_delta", local_delta))
+    return plain(_total(*pure, counts("num_reports", num_reports), *local, counts("num_epochs", num_epochs)))
+
+
+def approximate_epsilon(
+    num_reports: ArrayLike, local_epsilon: ArrayLike, local_delta: ArrayLike, delta: ArrayLike
+) -> Floats:
+    """epsilon of shuffled (eps0, delta0)-DP reports, Theorem 3.8 over the exact clones pair (CL-S7).
+
+    Upper bound, one epoch: the least epsilon at which `approximate_delta` is at most delta; inf where there is none.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps0 > 0.
+      local_delta: delta0 in [0, 1].
+      delta: in (0, 1).
+
+    Returns:
+      float, or float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import clones
+    >>> round(clones.approximate_epsilon(10_000, 2.0, 1e-12, 1e-6), 4)
+    0.1553
+    """
+    n, local = counts("num_reports", num_reports), positive("local_epsilon", local_epsilon)
+    logs = log_of(probability("local_delta", local_delta)), log_of(inner_probability("delta", delta))
+    return plain(_approximate_epsilon(n, local, *logs, window=window_of(n, local)))
+
+
+def purified_gaussian_epsilon(
+    num_reports: ArrayLike, local_epsilon: ArrayLike, noise_multiplier: ArrayLike, delta: ArrayLike
+) -> Floats:
+    """epsilon of shuffled clipped reports with Gaussian noise, made pure at a given local epsilon (CL-S8, CL-S13).
+
+    Each report, N(x, sigma^2 I) with |x| at most 1, is deletion (eps0/2, G)-DP, G = G(eps0/2, 1/sigma), and moves by G
+    when it is purified (Lemma 3.7): delta grows by (e^eps + 1) n G. Upper bound, one epoch; inf where there is none.
+    `jaxacct.epsilon` of `GaussianReports` takes the best local epsilon.
+
+    Args:
+      num_reports: n, whole number >= 1.
+      local_epsilon: eps0 > 0.
+      noise_multiplier: sigma > 0, over the clip norm.
+      delta: in (0, 1).
+
+    Returns:
+      float, or float64 of the arguments' common shape.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> from jaxacct.papers import clones
+    >>> round(clones.purified_gaussian_epsilon(10_000, 5.0, 3.0, 1e-6), 4)
+    1.152
+    """
+    n, local = counts("num_reports", num_reports), positive("local_epsilon", local_epsilon)
+    mu, log_delta = 1.0 / positive("noise_multiplier", noise_multiplier), log_of(inner_probability("delta", delta))
+    return plain(_purified_epsilon(n, local, mu, log_delta, window=window_of(n, local)))

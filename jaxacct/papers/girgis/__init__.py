@@ -4,23 +4,7 @@
 below all of them; here is each statement by itself, the lower bounds, and what is said of special pairs.
 """
 
-from jaxacct.papers.girgis._formulas import published_sampled_rdp, remark3_split
-from jaxacct.papers.girgis._lower_statements import (
-    corollary2_rdp,
-    histogram_rdp,
-    lower_rdp,
-    response_rdp,
-    ternary_response_rdp,
-)
-from jaxacct.papers.girgis._pair_statements import (
-    largest_chi_square,
-    largest_moment,
-    moment_bound,
-    special_pair_rdp,
-    theorem5_rdp,
-    theorem6_rdp,
-)
-from jaxacct.papers.girgis._statements import (
+from jaxacct.papers.girgis._from_above import (
     SpecialPair,
     at_real_orders,
     best_split_rdp,
@@ -31,6 +15,22 @@ from jaxacct.papers.girgis._statements import (
     theorem2_rdp,
     theorem4_rdp,
 )
+from jaxacct.papers.girgis._from_below import (
+    corollary2_rdp,
+    histogram_rdp,
+    lower_rdp,
+    response_rdp,
+    ternary_response_rdp,
+)
+from jaxacct.papers.girgis._pairs import (
+    largest_chi_square,
+    largest_moment,
+    moment_bound,
+    special_pair_rdp,
+    theorem5_rdp,
+    theorem6_rdp,
+)
+from jaxacct.papers.girgis._published import published_sampled_rdp, remark3_split
 
 __all__ = [
     "SpecialPair",

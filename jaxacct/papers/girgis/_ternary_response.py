@@ -20,15 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct.divergence.response._lattice_comb import (
+from jaxacct.divergence.kernels import (
     EXPONENT,
+    LARGEST,
     gamma_reach,
     left_reach,
     log_aliases,
+    power_excess,
     right_reach,
     stride,
 )
-from jaxacct.divergence.response._renyi import LARGEST, power_excess
 from jaxacct.special import (
     ULP,
     binomial_rate,
@@ -151,7 +152,7 @@ def ternary_response_renyi(
         level = stop_gradient(xp.max(log_mass + grown, axis=(0, 1)))
         terms = xp.exp(log_mass + grown - level) * value
         total = _sum_by_rows(terms)
-        # what x errs by moves (1+x)^a - 1 - a x as in docs/numerics.md, "The best conversion of one order"
+        # what x errs by moves (1+x)^a - 1 - a x as in docs/numerics/clones.md, "The best conversion of one order"
         by_ratio = ULP * (288.0 + 32.0 * order * xp.maximum(log_ratio, 0.0) + 8.0 * xp.abs(log_ratio))
         by_size = 4.0 * ULP * (xp.abs(xp.where(inside, log_mass, 0.0)) + grown)
         spread = _sum_by_rows(terms * (error + value_error + stop_gradient(by_ratio + by_size))) / total

@@ -6,19 +6,25 @@ here are the statements that others replace, and true k-out-of-t allocation, unr
 
 from jaxacct.papers.random_allocation._capped_poisson import capped_poisson_delta
 from jaxacct.papers.random_allocation._combined import combined_delta, combined_epsilon
+from jaxacct.papers.random_allocation._discrete_moments import discrete_remove_rdp
 from jaxacct.papers.random_allocation._envelope import convex_envelope
 from jaxacct.papers.random_allocation._few_steps import few_steps_delta
 from jaxacct.papers.random_allocation._overlap_exact import exact_overlap_rdp
 from jaxacct.papers.random_allocation._posterior_rate import posterior_rate
-from jaxacct.papers.random_allocation._recursive import recursive_factor, recursive_rate
-from jaxacct.papers.random_allocation._statements import (
-    discrete_remove_rdp,
+from jaxacct.papers.random_allocation._recursive import (
     recursive_delta,
     recursive_epsilon,
+    recursive_factor,
+    recursive_rate,
+)
+from jaxacct.papers.random_allocation._truncated_poisson import (
+    Width,
+    doob_log_tail,
+    large_noise_delta,
     truncated_poisson_delta,
     truncated_poisson_epsilon,
+    truncation_rate,
 )
-from jaxacct.papers.random_allocation._truncated_poisson import Width, doob_log_tail, large_noise_delta, truncation_rate
 
 __all__ = [
     "Width",

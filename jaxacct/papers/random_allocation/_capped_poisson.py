@@ -5,7 +5,7 @@ Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Corollary
 
 from jaxacct._types import Direction
 from jaxacct._validate import check_count, check_epsilon
-from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld
+from jaxacct.bounds.theorems import Steps, concrete_base, poisson_pld
 from jaxacct.mechanisms import PoissonSampled
 from jaxacct.papers._asking import direction_of, mechanism_of
 

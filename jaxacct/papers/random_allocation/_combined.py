@@ -11,10 +11,18 @@ from jaxacct._jax import jax, jnp
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon
-from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
-from jaxacct.bounds.allocation._posterior_rate import truncated_delta, truncated_epsilon
-from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta, direct_remove_rdp, uses
-from jaxacct.bounds.gaussian import unamplified_epsilon, unamplified_log_delta
+from jaxacct.bounds.theorems import (
+    closed_form_add_epsilon,
+    closed_form_add_log_delta,
+    decomposition_delta,
+    decomposition_epsilon,
+    direct_remove_rdp,
+    truncated_delta,
+    truncated_epsilon,
+    unamplified_epsilon,
+    unamplified_log_delta,
+    uses,
+)
 from jaxacct.conversion import delta_from_log, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, run_of

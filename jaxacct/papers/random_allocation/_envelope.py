@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._validate import checked_array
-from jaxacct.curves._from_profile import MAX_EPSILON, hull, loss_rounding
+from jaxacct.bounds.theorems import MAX_EPSILON, hull, loss_rounding
 
 
 def convex_envelope(epsilons: Sequence[float] | NDArray[Any], deltas: Sequence[float] | NDArray[Any]) -> NDArray[Any]:

@@ -8,8 +8,8 @@ The likelihood ratio is X = e_k(Y_1, .., Y_t) / C(t, k), e_k the elementary symm
 are expectations of functions convex in each Y_i. The lognormal law of Y_i is cut into cells. By Jensen's inequality,
 spreading each cell's mass to its ends, mean kept, gives an upper bound, and moving it to the cell's mean a lower one;
 they are apart by the square of the cells' width. One of the t integrals is in closed form. What rounding may do is
-derived in docs/numerics.md, "Two to four steps by cells". Add/remove adjacency; a check of the reduction to one step at
-a time.
+derived in docs/numerics/allocation.md, "Two to four steps by cells". Add/remove adjacency; a check of the reduction to
+one step at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from jaxacct._jax import jax, jnp
 from jaxacct._precision import HostProgram
 from jaxacct._types import Direction, Ends
-from jaxacct.bounds.poisson._profile import concrete_base
+from jaxacct.bounds.theorems import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, non_negative, number, run_of
 from jaxacct.special import ULP, log_normal_tail

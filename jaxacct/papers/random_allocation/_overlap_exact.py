@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct.bounds.poisson._profile import concrete_base
+from jaxacct.bounds.theorems import concrete_base
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import run_of, whole
 from jaxacct.special import ULP, up

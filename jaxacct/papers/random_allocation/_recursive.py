@@ -1,8 +1,8 @@
-"""BOUND, from above, on how often the posterior rate of random allocation exceeds a cap, from its own add profile.
+"""BOUND, from above, on random allocation, from how often its posterior rate exceeds a cap, by its own add profile.
 
-Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8); for `truncated_delta` and
-`truncated_epsilon`. The rate of 1-out-of-n exceeds eta where the loss of the outputs so far is above log(n eta), and
-Markov's inequality bounds that by the profile at a smaller loss.
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8). The rate of 1-out-of-n
+exceeds eta where the loss of the outputs so far is above log(n eta), and Markov's inequality bounds that by the profile
+at a smaller loss.
 """
 
 import math
@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct.bounds.allocation._posterior_rate import AddProfile, Tail, decomposition_add_profile
-from jaxacct.papers._asking import positive, whole
+from jaxacct.bounds.theorems import AddProfile, Tail, decomposition_add_profile, truncated_delta, truncated_epsilon
+from jaxacct.mechanisms import RandomAllocation
+from jaxacct.papers._asking import direction_of, positive, run_of, whole
 from jaxacct.special import log_down, log_up, up
 
 
@@ -89,3 +90,60 @@ def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None
         return min(0.0, float(log_up(math.log(max(delta, 1e-300) * recursive_factor(inner, direction)), 4.0)))
 
     return tail
+
+
+def recursive_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
+    """delta at `epsilon` by Poisson sampling at a capped rate, Theorem 4.2 (RA-S8):
+
+        delta_A(eps) <= delta_{Poisson, eta}(eps) + c tau delta_add(eps'),   eta = e^{2 eps'}/n,
+
+    tau = 1/(e^eps' (e^eps' - 1)), c = 1 (remove) or e^{2 eps'} (add), eps' chosen here, the inner add profile by
+    Theorem 4.6, k E runs of 1-out-of-n composed. Upper bound; 1 where no rate below 1 makes the tail small.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      epsilon: >= 0.
+      direction: of add/remove adjacency.
+
+    Returns:
+      float, delta in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> run = ja.RandomAllocation(ja.Gaussian(2.0), num_steps=1000)
+    >>> f"{random_allocation.recursive_delta(run, 0.1, ja.Direction.REMOVE):.4g}"
+    '6.203e-09'
+    """
+    run_of(mechanism)
+    direction = direction_of(direction)
+    return truncated_delta(mechanism, epsilon, direction, tail_bound=tied_tail)
+
+
+def recursive_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
+    """epsilon at `delta` by Poisson sampling at a capped rate, Theorem 4.2; see `recursive_delta` (RA-S8).
+
+    Upper bound, over a few ways to split delta; inf where none works.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      delta: in (0, 1).
+      direction: of add/remove adjacency.
+
+    Returns:
+      float, epsilon.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> run = ja.RandomAllocation(ja.Gaussian(2.0), num_steps=1000)
+    >>> round(random_allocation.recursive_epsilon(run, 1e-6, ja.Direction.REMOVE), 4)
+    0.0732
+    """
+    run_of(mechanism)
+    direction = direction_of(direction)
+    return truncated_epsilon(mechanism, delta, direction, tail_bound=tied_tail)

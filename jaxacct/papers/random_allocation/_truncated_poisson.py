@@ -1,7 +1,7 @@
 """BOUND, from above, on random allocation by Poisson sampling at a capped rate, and on how often the cap is exceeded.
 
 Feldman & Shenfeld 2025, Theorem 4.1 (RA-S7) and Corollary 4.5 (RA-S9), and a sharper tail of ours (RA-X6).
-`bounds.allocation._posterior_rate` has the scheme, Lemma 4.3, and the notation.
+The module of `truncated_delta` has the scheme, Lemma 4.3, and the notation.
 """
 
 import enum
@@ -14,19 +14,20 @@ from numpy.typing import NDArray
 
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon, check_positive
-from jaxacct.bounds.allocation._posterior_rate import (
-    LAW_TAIL,
+from jaxacct.bounds.theorems import (
+    Steps,
     Tail,
+    TailBound,
+    concrete_base,
     doob_exponent,
     doob_log_moment,
     doob_log_moments,
-    law_step,
+    poisson_pld,
+    runs_of,
+    step_deltas,
+    truncated_delta,
+    truncated_epsilon,
 )
-from jaxacct.bounds.bases import law
-from jaxacct.bounds.bases._base import pld_of_law
-from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
-from jaxacct.curves._from_profile import profile_of
-from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import direction_of, positive, probability, run_of, whole
 from jaxacct.special import down, log_up, up
@@ -95,9 +96,7 @@ def _log_half_width(local_epsilon: Any, width: Width) -> Any:
 @functools.lru_cache(maxsize=16)
 def _local_delta(base: Any) -> NDArray[Any]:
     """delta0 at each of `_LOCAL_EPSILONS`, the larger of both directions."""
-    made = law(base, 1.0, law_step(base), Side.UPPER, LAW_TAIL)
-    eps = np.asarray(_LOCAL_EPSILONS)
-    return np.maximum(*(profile_of(pld_of_law(made, direction))(eps) for direction in Direction))
+    return step_deltas(base, np.asarray(_LOCAL_EPSILONS))
 
 
 def azuma_tail(base: Any, direction: Direction, *, width: Width = Width.SINH) -> Tail:
@@ -164,6 +163,76 @@ def doob_log_tail(base: Any, num_steps: int, rate: float) -> float:
         best = min(best, at_a, at_b)
         low, high = (low, b) if at_a < at_b else (a, high)
     return min(0.0, best)
+
+
+def _tail(width: Width) -> TailBound:
+    if not isinstance(width, Width):
+        raise ValueError(f"width={width!r} must be a Width")
+    return functools.partial(azuma_tail, width=width)
+
+
+def truncated_poisson_delta(
+    mechanism: RandomAllocation, epsilon: float, direction: Direction, *, width: Width = Width.SINH
+) -> float:
+    """delta at `epsilon` by Poisson sampling at a capped rate, Theorem 4.1 (RA-S7):
+
+        delta_A(eps) <= delta_{Poisson, eta}(eps) + tail,   tail = n delta0 + delta' as printed,
+
+    the cap eta, eps0 and delta' chosen here, k E runs of 1-out-of-n composed (Lemma 3.2). Upper bound; with
+    `Width.SINH` c (1 + n eta) delta0 + delta', as the proof allows, c = 1 (remove) or e^eps (add). 1 where no rate
+    below 1 makes the tail small.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      epsilon: >= 0.
+      direction: of add/remove adjacency.
+      width: the printed constant, or the proved one.
+
+    Returns:
+      float, delta in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> run = ja.RandomAllocation(ja.Gaussian(10.0), num_steps=1000)
+    >>> f"{random_allocation.truncated_poisson_delta(run, 0.02, ja.Direction.REMOVE):.4g}"
+    '5.639e-11'
+    """
+    run_of(mechanism)
+    direction = direction_of(direction)
+    return truncated_delta(mechanism, epsilon, direction, tail_bound=_tail(width))
+
+
+def truncated_poisson_epsilon(
+    mechanism: RandomAllocation, delta: float, direction: Direction, *, width: Width = Width.SINH
+) -> float:
+    """epsilon at `delta` by Poisson sampling at a capped rate, Theorem 4.1; see `truncated_poisson_delta` (RA-S7).
+
+    Upper bound, over a few ways to split delta; inf where none works.
+
+    Args:
+      mechanism: RandomAllocation with concrete scalar fields.
+      delta: in (0, 1).
+      direction: of add/remove adjacency.
+      width: the printed constant, or the proved one.
+
+    Returns:
+      float, epsilon.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> run = ja.RandomAllocation(ja.Gaussian(10.0), num_steps=1000)
+    >>> round(random_allocation.truncated_poisson_epsilon(run, 1e-6, ja.Direction.REMOVE), 4)
+    0.0109
+    """
+    run_of(mechanism)
+    direction = direction_of(direction)
+    return truncated_epsilon(mechanism, delta, direction, tail_bound=_tail(width))
 
 
 def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
