@@ -512,6 +512,8 @@ _GAUSSIAN = (
         SAMPLED,
     ),
     Mutant("divergence/gaussian/_sampled.py", "return found + stop", "return found - stop", SAMPLED),
+    Mutant("divergence/gaussian/_sampled.py", "(a - 1.0) * softplus(t)", "(a - 2.0) * softplus(t)", SAMPLED),
+    Mutant("divergence/gaussian/_sampled.py", "log_normal_tail(end - a * s)", "log_normal_tail(end)", SAMPLED),
     Mutant("divergence/gaussian/_sampled.py", "xp.abs(x) - other * decay", "xp.abs(x) + other * decay", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "(1.0 + b) * (2.0**-43", "-(1.0 + b) * (2.0**-43", SAMPLED),
     Mutant("divergence/gaussian/_sampled_add.py", "_TAIL_SDS + _mode(", "_TAIL_SDS + 0.0 * _mode(", SAMPLED),
@@ -649,19 +651,17 @@ _GAUSSIAN = (
         "return up(math.exp(log_delta + ",
         ONE_STEP,
     ),
-    Mutant(
-        "divergence/gaussian/_one_sampled.py", "(1.0 + 2.0**-51 if is_upper", "(1.0 - 2.0**-30 if is_upper", ONE_SAMPLED
-    ),
+    Mutant("divergence/gaussian/_one_sampled.py", "(1.0 + 2.0**-51) /", "(1.0 - 2.0**-30) /", ONE_SAMPLED),
     Mutant(
         "divergence/gaussian/_one_sampled.py",
-        "1.0 - _BLUR if is_upper else 1.0 + _BLUR",
-        "1.0 + 2.0**-30 if is_upper else 1.0 - 2.0**-30",
+        "y * (1.0 - _BLUR)",
+        "y * (1.0 + 2.0**-30)",
         ONE_SAMPLED,
     ),
     Mutant(
         "divergence/gaussian/_one_sampled.py",
-        "spent = down(spent, 16) if is_upper else up(spent, 16)",
-        "spent = up(spent, 2**24) if is_upper else down(spent, 2**24)",
+        "spent = down(spent, 16)",
+        "spent = up(spent, 2**24)",
         ONE_SAMPLED,
     ),
     Mutant(

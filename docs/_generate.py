@@ -11,7 +11,6 @@ import numpy as np
 import jaxacct as ja
 from jaxacct._citations import PAPERS, linked_markdown
 from jaxacct._method import LaneMethod, Method, RenyiMethod
-from jaxacct.answering._plan import one_sided
 from jaxacct.bounds import methods_for
 from jaxacct.bounds._distribution import DistributionMethod
 from jaxacct.mechanisms._base import Description, Mechanism
@@ -172,12 +171,7 @@ def _lines(scheme: Scheme) -> dict[tuple[str, str, str], _Line]:
 
 def _rank(method: Method) -> int:
     """Methods on lanes, then those on the host, then loss distributions."""
-    return 0 if one_sided(method) else 2 if isinstance(method, DistributionMethod) else 1
-
-
-def _runs_in_jit(method: Method, ends: str) -> bool:
-    """Whether a traced program may ask for these ends: a bracket on lanes gives its upper one there."""
-    return isinstance(method, LaneMethod) and (one_sided(method) or "upper" in ends)
+    return 0 if isinstance(method, LaneMethod) else 2 if isinstance(method, DistributionMethod) else 1
 
 
 def _names(method: Method, example: Any) -> dict[str, str]:
@@ -219,7 +213,7 @@ def _table(scheme: Scheme) -> list[str]:
             name,
             ends,
             sides(line.directions),
-            "yes" if _runs_in_jit(line.method, ends) else "no",
+            "yes" if isinstance(line.method, LaneMethod) else "no",
             _regime(line, scheme),
             _with_links(theorem),
         )

@@ -149,6 +149,8 @@ class Method:
       misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses so that its deltas may miss what its
         epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
       is_listed: whether `compare` shows it.
+      is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
+      is_quick: of a bracket: quick questions ask it too, as it costs less than the methods on lanes that it spares.
       failure: the probability, over its samples, that one answer of an ESTIMATE is less than the truth.
       engine: what does its work, as a plan says it.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
@@ -166,6 +168,8 @@ class Method:
     sharpens_reduction: bool = False
     misses_deltas: Callable[[Any], bool] = never
     is_listed: bool = True
+    is_last_resort: bool = False
+    is_quick: bool = False
     failure: float = 0.0
     engine: Engine = Engine.OTHERS
     regime: str = ""
@@ -330,18 +334,9 @@ class BracketMethod(TwoEndedMethod):
 
     Attributes:
       bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).
-      is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
-      is_quick: asked by quick questions too, since it costs less than the methods on lanes that it spares.
       many: ``(mechanism of arrays [P], query, targets [P], directions) -> {direction: Ends of arrays [P]}``, for many
         concrete points at once, each at worst (0, inf or 1); what is still open then is asked one by one. Or None.
     """
 
     bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[float]]]
-    is_last_resort: bool = False
-    is_quick: bool = False
     many: Callable[[Any, Query, Any, Sequence[Direction]], Mapping[Direction, Ends[Any]]] | None = None
-
-
-def one_sided(method: Method) -> bool:
-    """Whether it answers on lanes, each direction for itself."""
-    return isinstance(method, LaneMethod)

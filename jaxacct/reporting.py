@@ -21,8 +21,8 @@ from jaxacct.accounting import Entry, Plan, deciding, delta_interval, epsilon_in
 from jaxacct.accounting._entries import columns
 from jaxacct.accounting._questions import only_target
 from jaxacct.accounting._truncation import epsilon_within, excess, sum_up
+from jaxacct.answering._plan import Planned
 from jaxacct.answering._question import check_scalars
-from jaxacct.answering._runs import Planned
 from jaxacct.bounds import analysis_theorem
 from jaxacct.measures import Measure
 from jaxacct.measures._told import measure_fields, measure_text

@@ -85,6 +85,18 @@ def test_each_noise_multiplier_of_a_search_has_samples_of_its_own(monkeypatch):
     assert len({next(iter(runs)) for runs in seeds.values()}) > 2
 
 
+def test_counts_are_calibrated_where_a_method_covers_some_of_them():
+    """Of very many epochs nothing is sampled: that is too much, and no wrong name."""
+    run = ja.BallsInBins((1.0, 0.5), 4.0, 4, 1)
+    found, told = _told(lambda: ja.calibrate(run, "num_epochs", 0.6, 3e-2, method=NAME))
+    assert found == 5
+    assert len(told) == 1
+    one = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1)
+    assert ja.calibrate(one, "num_steps", 2.0, 1e-5, method="one step") == 1
+    with pytest.raises(ValueError, match="must be one of"):
+        ja.calibrate(run, "num_epochs", 0.6, 3e-2, method="no such method")
+
+
 def test_what_samples_cannot_show_is_not_said():
     assert math.isinf(_told(lambda: ja.epsilon(EXAMPLE, 1e-30, method=NAME))[0])
 

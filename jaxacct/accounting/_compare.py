@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct import _trees
-from jaxacct._method import LaneMethod, Method, Query, one_sided
+from jaxacct._method import LaneMethod, Method, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct._validate import check_precision
@@ -19,7 +19,6 @@ from jaxacct.accounting._questions import as_python, only_target
 from jaxacct.answering import Question, answer
 from jaxacct.answering._lanes import Answer, ask
 from jaxacct.answering._loop import alone
-from jaxacct.answering._plan import is_quick_bracket
 from jaxacct.answering._question import check_question, check_scalars, directions_of, question_of
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._adjacent import in_relation
@@ -86,9 +85,9 @@ def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: flo
     numbers = (*_trees.leaves(mechanism), target)
     scalar = not is_traced(numbers) and not any(np.ndim(x) for x in numbers)
     every = [method for method in methods_for(mechanism, is_batch=not scalar) if method.is_listed]
-    lanes = [method for method in every if isinstance(method, LaneMethod) and one_sided(method)]
+    lanes = [method for method in every if isinstance(method, LaneMethod)]
     is_quick = width == math.inf
-    hosts = [m for m in every if m not in lanes and (not is_quick or is_quick_bracket(m))] if scalar else []
+    hosts = [m for m in every if m not in lanes and (not is_quick or m.is_quick)] if scalar else []
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
     for direction in directions_of(mechanism, None):
@@ -167,7 +166,7 @@ def deciding(
     for direction in question.directions:
         by, result = found.asked[int(found.source[direction])]
         value = float(found.upper[direction])
-        if one_sided(by):
+        if isinstance(by, LaneMethod):
             entries.append(_entry(mechanism, by, direction, result._replace(value=value), math.nan))
         else:
             bound = Bound.ESTIMATE if Bound.ESTIMATE in by.ends else Bound.UPPER

@@ -10,7 +10,7 @@ from jaxacct._jax import jax
 from jaxacct._types import NeighboringRelation
 from jaxacct.accounting._questions import only_target
 from jaxacct.answering import question_of
-from jaxacct.answering._runs import Planned, planned
+from jaxacct.answering._plan import Planned, planned
 from jaxacct.mechanisms._adjacent import in_relation
 from jaxacct.mechanisms._base import Mechanism
 

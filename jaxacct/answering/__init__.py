@@ -14,7 +14,8 @@ The words used here and in the messages:
 * A *reduction* is a mechanism or pair that dominates the one in question and is analysed in its place; a lower end of
   its value is no lower end of the mechanism's.
 
-A *plan* is the list of methods to ask (`_plan`); the *loop* asks them until the bracket is narrow (`_loop`).
+A *plan* is the list of methods to ask, and says how each is run (`_plan`); the *loop* asks them until the bracket is
+narrow (`_loop`).
 """
 
 from jaxacct.answering._loop import answer

@@ -21,7 +21,6 @@ from jaxacct._method import (
     Query,
     RenyiMethod,
     TwoEndedMethod,
-    one_sided,
 )
 from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -30,11 +29,10 @@ from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._inverted import invert
 from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_points
 from jaxacct.answering._loose import warn_of_looseness
-from jaxacct.answering._plan import Step, plan
+from jaxacct.answering._plan import Step, brackets_together, plan
 from jaxacct.answering._question import Question, directions_of
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
-SEVERAL = 4  # points bracketed together
 _SAME = 1e-6  # relative width beyond which points are both bracketed together and asked one by one: then all the same
 
 
@@ -44,7 +42,7 @@ def answer(question: Question) -> Found:
     found, sharpens = Found.nothing(question), False
     for _, group in itertools.groupby(every, key=_kind_and_directions):
         steps = list(group)
-        if one_sided(steps[0].method):
+        if isinstance(steps[0].method, LaneMethod):
             _ask_one_sided(steps, found)
         else:
             for step in steps:
@@ -65,7 +63,7 @@ def answer(question: Question) -> Found:
 
 
 def _kind_and_directions(step: Step) -> tuple[bool, tuple[Direction, ...]]:
-    return one_sided(step.method), step.directions
+    return isinstance(step.method, LaneMethod), step.directions
 
 
 # Methods on lanes
@@ -200,8 +198,8 @@ def _ask_host(
     todo = where & (np.ones(question.shape, bool) if is_asked_anyway else ~np.asarray(found.settled()))
     if method.is_last_resort:
         todo = where & (np.asarray(found.high) >= question.query.worst)
-    has_many = method.many is not None and question.method is None
-    if has_many and (many_first := np.count_nonzero(todo) >= SEVERAL):
+    are_together = brackets_together(method, question, int(np.count_nonzero(todo)))
+    if are_together:
         _take_in(method, bracket_points(method, todo, question, directions), directions, found)
         todo = todo & _is_wide(found, directions)
     lower = {d: np.zeros(question.shape) for d in directions}
@@ -234,7 +232,8 @@ def _ask_host(
         if method.ends != {Bound.LOWER}:
             found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
     found.start.update({d: (found.analysis[d], found.upper[d]) for d in directions})
-    if asked and has_many and not many_first and np.any(todo := todo & _is_wide(found, directions)):
+    is_left = asked and not are_together and brackets_together(method, question)
+    if is_left and np.any(todo := todo & _is_wide(found, directions)):
         _take_in(method, bracket_points(method, todo, question, directions), directions, found)
 
 

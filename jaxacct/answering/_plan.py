@@ -1,13 +1,24 @@
-"""Which methods answer a question, and in which order: pure, printable, the same for every caller."""
+"""Who answers a question: which methods, in which order, by what, on which device, in which chunks, and why.
+
+The one dispatch: pure in the question, the number of its points, the device, and whether it is traced. The loop only
+executes it (`_loop`), kernels take from the number of lanes how they run (`jaxacct._precision.way_of`, asked here too),
+and `jaxacct.accounting.plan` prints it.
+"""
 
 import itertools
+import operator
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod, one_sided
+from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod
+from jaxacct._precision import Way, platform, way_of
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
+
+SEVERAL = 4  # points bracketed together
+_NUMPY = "the CPU, by NumPy"
+_ONE = "one point"
 
 
 class Step(NamedTuple):
@@ -41,23 +52,39 @@ def named(question: Question) -> Named:
     Raises:
       ValueError: if there is no such method.
     """
-    every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
-    bounds = (Bound.UPPER, Bound.ESTIMATE, *((Bound.LOWER,) if question.wants_lower else ()))
-    found = {m.name_of(b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
-    if isinstance(question.method, str) and question.method in found:
-        return found[question.method]
-    renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
-    if renyi:
-        found.setdefault(_RENYI, Named(renyi, Bound.UPPER))
-    by_plain_name = {_plain(name): name for name in reversed(found)}
-    wanted = _plain(question.method)
-    name = by_plain_name.get(wanted, by_plain_name.get(_ALIASES.get(wanted, "")))
+    found, every = _choices(question)
+    name = _meant(question.method, found)
     if name is None:
         below = {_plain(m.name_of(Bound.LOWER)) for m in every if Bound.LOWER in m.ends}
-        lower = "is a lower bound, listed by compare and sweep: it " if wanted in below else ""
+        lower = "is a lower bound, listed by compare and sweep: it " if _plain(question.method) in below else ""
         upper = {name for name, choice in found.items() if choice.bound is not Bound.LOWER}
         raise ValueError(f"method={question.method!r} {lower}must be one of {sorted(upper)}")
     return found[name]
+
+
+def is_covered(question: Question) -> bool:
+    """Whether the method that the question names, if any, covers its mechanism."""
+    return question.method is None or _meant(question.method, _choices(question)[0]) is not None
+
+
+def _choices(question: Question) -> tuple[dict[str, Named], list[Method]]:
+    """What can be named, and the methods behind it."""
+    every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
+    bounds = (Bound.UPPER, Bound.ESTIMATE, *((Bound.LOWER,) if question.wants_lower else ()))
+    found = {m.name_of(b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
+    renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
+    if renyi:
+        found.setdefault(_RENYI, Named(renyi, Bound.UPPER))
+    return found, every
+
+
+def _meant(method: str | None, found: dict[str, Named]) -> str | None:
+    """The name among those of `found` that somebody means who types `method`; None for none of them."""
+    if method in found:
+        return method
+    by_plain_name = {_plain(name): name for name in reversed(found)}
+    wanted = _plain(method)
+    return by_plain_name.get(wanted, by_plain_name.get(_ALIASES.get(wanted, "")))
 
 
 def is_dear(question: Question) -> bool:
@@ -96,7 +123,7 @@ def plan(question: Question) -> tuple[Step, ...]:
         if question.is_traced:
             methods = _unspared(methods)
         methods = _up_to_exact(methods, question)
-        methods.sort(key=is_last_resort)
+        methods.sort(key=operator.attrgetter("is_last_resort"))
     steps = tuple(_steps(methods, question.directions))
     if choice is not None:
         _check_directions(question, choice.bound, {d for step in steps for d in step.directions})
@@ -115,7 +142,9 @@ def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
     """Those that cover some point of a batch; all of them where there is no batch, which they were chosen for."""
     if not question.is_batch or 0 in question.shape:
         return list(methods)
-    return [m for m in methods if one_sided(m) or any(m.applies(x.mechanism) for _, x in question.points())]
+    return [
+        m for m in methods if isinstance(m, LaneMethod) or any(m.applies(x.mechanism) for _, x in question.points())
+    ]
 
 
 def _is_wanted(method: Method, question: Question) -> bool:
@@ -123,15 +152,15 @@ def _is_wanted(method: Method, question: Question) -> bool:
         return False
     if Bound.UPPER not in method.ends and not question.wants_lower:
         return False
-    if one_sided(method):
-        if isinstance(method, LaneMethod) and not question.is_traced and method.only_traced(question.mechanism):
+    if isinstance(method, LaneMethod):
+        if not question.is_traced and method.only_traced(question.mechanism):
             return False
         return Bound.UPPER not in method.ends or method.helps(question.mechanism)
     if question.is_traced:
         return False
     if not method.helps(question.mechanism):
         return False
-    if not question.is_quick or is_last_resort(method) or is_quick_bracket(method):
+    if not question.is_quick or method.is_last_resort or method.is_quick:
         return True
     return question.wants_lower and Bound.UPPER not in method.ends
 
@@ -142,16 +171,6 @@ def _unspared(methods: list[Method]) -> list[Method]:
     return [m for m in methods if m.name not in spared]
 
 
-def is_quick_bracket(method: Method) -> bool:
-    """Whether quick questions ask for its bracket."""
-    return isinstance(method, BracketMethod) and method.is_quick
-
-
-def is_last_resort(method: Method) -> bool:
-    """Whether it is asked only where no other method has found a finite bound."""
-    return isinstance(method, BracketMethod) and method.is_last_resort
-
-
 def _up_to_exact(methods: list[Method], question: Question) -> list[Method]:
     """Without upper bounds after an exact one, which they cannot improve."""
     exact = next((i for i, m in enumerate(methods) if m.is_exact), len(methods))
@@ -159,9 +178,138 @@ def _up_to_exact(methods: list[Method], question: Question) -> list[Method]:
 
 
 def _steps(methods: Iterable[Method], directions: tuple[Direction, ...]) -> Iterable[Step]:
-    for is_one_sided, run in itertools.groupby(methods, one_sided):
+    for is_on_lanes, run in itertools.groupby(methods, lambda m: isinstance(m, LaneMethod)):
         group = list(run)
-        if is_one_sided:
+        if is_on_lanes:
             yield from (Step(m, (d,)) for d in directions for m in group if d in m.directions)
         else:
             yield from (Step(m, found) for m in group if (found := tuple(d for d in directions if d in m.directions)))
+
+
+# How a step is run, in words
+
+
+class Run(NamedTuple):
+    """How a step is run, in words.
+
+    Attributes:
+      engine: what does the work.
+      device: where: the CPU by NumPy, a compiled program and its device, or the program that the question is part of.
+      chunks: how many points are answered at a time.
+      why: why it is asked at this place, and why it runs there.
+    """
+
+    engine: str
+    device: str
+    chunks: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"by {self.engine}; on {self.device}, {self.chunks}; {self.why}"
+
+
+class Planned(NamedTuple):
+    """One method of a plan, the directions that it is asked for, and how that is run."""
+
+    method: Method
+    directions: tuple[Direction, ...]
+    run: Run
+
+    @property
+    def ends(self) -> str:
+        """Which ends the method gives, in words."""
+        return " and ".join(b.value.removesuffix(" bound") for b in Bound if b in self.method.ends)
+
+    def __str__(self) -> str:
+        sides = " and ".join(d.value for d in self.directions)
+        cost, cold = self.method.cost.name.lower(), self.method.cold.name.lower()
+        return f"{self.method.name}: {self.ends}, {sides}; {cost} ({cold} cold); {self.run}"
+
+
+def planned(question: Question) -> tuple[Planned, ...]:
+    """The plan of a question, with how each step is run."""
+    steps = plan(question)
+    return tuple(Planned(*step, run_of(step, question, is_first=i == 0)) for i, step in enumerate(steps))
+
+
+def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
+    """How a step of the plan of `question` is run; nothing is computed.
+
+    Args:
+      is_first: whether no step comes before it.
+    """
+    method, engine = step.method, step.method.engine.value
+    asked = _why_asked(step, question, is_first=is_first)
+    if question.is_traced:
+        return Run(engine, "the device of the program around it", "all points together", f"{asked}; a number is traced")
+    num_points = question.num_points
+    if isinstance(method, LaneMethod):
+        device, chunks, reason = _on_lanes(method, question, num_points)
+    else:
+        device, chunks, reason = _on_host(method, question, num_points)
+    return Run(engine, device, chunks, f"{asked}; {reason}")
+
+
+def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[str, str, str]:
+    """Device, chunks and the reason for both, of a kernel."""
+    lanes, static = method.lanes, method.lanes.statics(question.mechanism)
+    if isinstance(method, RenyiMethod):
+        static = {**static, "orders": method.grids[0]}
+    way = way_of(num_points, static, lanes.on_host, lanes.one_by_one, lanes.bytes)
+    if way.is_compiled:
+        at_once = _ONE if num_points == 1 else _chunks(way, num_points)
+        reason = "many points are worth a program" if way.has_numpy else "only a program answers it"
+        return _device_of_programs(), at_once, reason
+    if num_points == 1:
+        return _NUMPY, _ONE, "NumPy answers one point before a program is compiled"
+    return _NUMPY, _chunks(way, num_points), "NumPy answers so few points before a program is compiled"
+
+
+def _on_host(method: Method, question: Question, num_points: int) -> tuple[str, str, str]:
+    """Device, chunks and the reason for both, of a bracket of concrete points."""
+    if num_points == 1:
+        return _NUMPY, _ONE, "its work is driven step by step"
+    if brackets_together(method, question, num_points):
+        return _NUMPY, "all open points together, those that stay wide one by one", "it brackets many points at once"
+    return _NUMPY, "one by one", "each point's work is driven step by step"
+
+
+def brackets_together(method: Method, question: Question, num_open: int = SEVERAL) -> bool:
+    """Whether a bracket takes so many open points together first, those that stay wide one by one after that.
+
+    It does where nobody asks for it by name.
+    """
+    is_able = isinstance(method, BracketMethod) and method.many is not None and question.method is None
+    return is_able and num_open >= SEVERAL
+
+
+def _chunks(way: Way, num_points: int) -> str:
+    if way.at_once == 1:
+        return "one by one"
+    return "together" if way.at_once >= num_points else f"{way.at_once} at a time"
+
+
+def _device_of_programs() -> str:
+    return f"the {platform().upper()}, by a compiled program"
+
+
+def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
+    """Why a step stands in the plan where it does."""
+    method = step.method
+    if question.method is not None:
+        return "asked by name"
+    if method.is_last_resort:
+        return "asked where no other method has found a finite bound"
+    if method.is_exact:
+        return "exact, so that no upper bound comes after it"
+    if Bound.UPPER not in method.ends:
+        return "asked for the lower end"
+    if question.is_traced:
+        return "one of those that can be part of a program"
+    if is_first:
+        return "asked first, since its first answer takes least time"
+    if question.is_quick:
+        return "asked where it may be tighter: one of the quick methods"
+    if method.sharpens_reduction:
+        return "asked always, since it may be sharper than what dominates the mechanism"
+    return f"asked where upper and lower end are still more than {100.0 * question.width:.2g} % apart"

@@ -12,6 +12,7 @@ from jaxacct._method import LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._types import Bound, Direction, EstimateWarning, PrecisionWarning, TooFineError
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._lanes import Answer, ask, ask_at_grid
+from jaxacct.answering._plan import is_covered
 from jaxacct.calibration._batch import Batch
 from jaxacct.measures import Measure
 from jaxacct.mechanisms._base import Mechanism
@@ -89,6 +90,8 @@ def engine_route(
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 point = question_of(batch.point(values, i), Query.EPSILON, float(batch.target_delta[i]), **options)
+                if not is_covered(point):
+                    continue
                 found = answer(point)
             epsilon[i], low = float(found.high), float(found.analysis_low)
             wide[i] = any(issubclass(w.category, PrecisionWarning) for w in caught)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import Cost, LaneMethod, Method, Query, one_sided
+from jaxacct._method import Cost, LaneMethod, Method, Query
 from jaxacct._types import Bound, Direction, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.answering import Question, plan, question_of
-from jaxacct.answering._plan import is_quick_bracket
+from jaxacct.answering._plan import is_covered
 from jaxacct.calibration._batch import Batch, flattened, range_of
 from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route, measure_route
@@ -46,11 +46,13 @@ class Solve:
         """The value in each lane of a batch."""
         where, start = range_of(batch, self.keys)
         target = batch.target_epsilon * (1.0 - _MARGIN)
-        asked = [self._question(batch, x) for x in (start, where.worst, where.best)]
-        on_lanes = all(one_sided(step.method) for question in asked for step in plan(question))
+        every = [self._question(batch, x) for x in (start, where.worst, where.best)]
+        # a method that is named may cover part of the range: elsewhere nothing is known, and nothing affordable
+        asked = [question for question in every if is_covered(question)] or every
+        on_lanes = all(isinstance(step.method, LaneMethod) for question in asked for step in plan(question))
         quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
-        methods = tuple(m for m in quick if isinstance(m, LaneMethod))
-        has_bracket = any(is_quick_bracket(step.method) for question in asked for step in plan(question))
+        methods = tuple(m for m in quick if isinstance(m, LaneMethod) and len(asked) == len(every))
+        has_bracket = any(step.method.is_quick for question in asked for step in plan(question))
         if methods and (self.method is not None or on_lanes or (asked[0].is_quick and not has_bracket)):
             found = by_methods(batch, methods, self.directions, target, where, start, self.tolerance)
             if np.any(found.asked["edge"] & found.is_affordable):
@@ -113,7 +115,7 @@ class SolveMeasure:
 def _quick_methods(question: Question, on_lanes: bool) -> list[Method]:
     """The methods on lanes that answer a question, or would if it were a quick one."""
     quick = question if on_lanes or question.method is not None else dataclasses.replace(question, width=math.inf)
-    return [step.method for step in plan(quick) if one_sided(step.method)]
+    return [step.method for step in plan(quick) if isinstance(step.method, LaneMethod)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -154,3 +154,9 @@ def test_the_best_of_runs_that_are_given() -> None:
     """No Renyi divergences: nothing is known of it, which is no TypeError."""
     best = ja.PrivateSelection(two_losses(3.0), 2.0)
     assert (ja.delta(best, 0.1), ja.epsilon(best, 1e-3)) == (1.0, math.inf)
+
+
+def test_a_given_distribution_of_the_other_direction_is_refused_by_name():
+    added = ja.Pld(-0.1, 0.1, np.ones(3) / 3.0, 0.0, ja.Bound.UPPER, ja.Direction.ADD)
+    with pytest.raises(ValueError, match=r"mechanism=Pld\(.*must be the upper bound of the remove direction"):
+        ja.epsilon(added, 1e-6, neighboring_relation="zero-out")

@@ -465,6 +465,32 @@ def test_sampled_gaussian_at_real_orders_falls_back_to_the_chord():
             assert excess(g, chord) <= TOL_SAMPLED, (s, p, a)
 
 
+@pytest.mark.parametrize(("sigma", "q", "order"), [(30.0, 0.01, 2100.0), (50.0, 0.01, 2000.5), (300.0, 0.05, 1e4)])
+def test_sampled_gaussian_at_large_orders(sigma, q, order):
+    """Little is lost there: a bound of the tail by a power of 2 would be all there is."""
+    (got,) = sampled_rdp([sigma], [q], [order])[0]
+    (want,) = trapezoid(sigma, q, [order])
+    assert 0 <= excess(got, want) <= TOL_SAMPLED_REAL
+
+
+def _power_term(a, s, q, z):
+    """(1-q+qY)^a times the density of z."""
+    return mp.exp(a * mp.log1p(q * mp.expm1(s * z - s * s / 2))) * mp.npdf(z)
+
+
+@pytest.mark.parametrize("end", [-1.0, 2.0, 9.0])
+def test_sampled_gaussian_right_tail(end):
+    """E[(1-q+qY)^a; z > end] by quadrature: never above, and near where the two terms are equal at the end."""
+    for sigma, q, a in ((1.0, 0.01, 3.5), (2.0, 0.3, 20.0), (0.5, 1e-6, 2.0), (30.0, 0.01, 2100.0), (1.0, 1.0, 4.0)):
+        s = 1 / sigma
+        width = (a * s + 20) / 60
+        want = mp.quad(functools.partial(_power_term, a, mp.mpf(s), mp.mpf(q)), [end + k * width for k in range(61)])
+        parts = [np.asarray(x) for x in x64(lambda *x: jnp.stack(sampled._log_right_tail(*x)), a, end, s, q)]
+        got = mp.fsum(mp.exp(mp.mpf(float(x))) for x in parts)
+        assert want <= got, (sigma, q, a)
+        assert got <= (1.1 if end > a * s + 1 else math.inf) * want + mp.mpf(10) ** -300, (sigma, q, a)
+
+
 def test_sampled_gaussian_is_monotone():
     orders = [1.5, 2.0, 2.5, 8.0, 32.5, 33.0]
     sigma, q = grid(np.geomspace(0.5, 20.0, 9), np.geomspace(1e-4, 1.0, 9))

@@ -34,19 +34,18 @@ def _settings(seed: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("direction", Direction)
-def test_delta_between_its_ends(direction: Direction, traced: bool) -> None:
+def test_delta_is_just_above_the_truth(direction: Direction, traced: bool) -> None:
     sigma, q, epsilon = _settings(1)
     add = direction is Direction.ADD
     kernel = Kernel(functools.partial(one_sampled_log_delta, add=add), on_host=not traced)
-    lower, upper = kernel(epsilon, sigma, q)
+    upper = kernel(epsilon, sigma, q)
     close = 0
     with mp.workdps(60):
         for i in range(LANES):
             truth = true_delta(sigma[i], q[i], epsilon[i], direction)
             log_truth = mp.log(truth) if truth > 0 else -mp.inf
-            assert lower[i] <= log_truth, (sigma[i], q[i], epsilon[i])
             assert upper[i] >= log_truth, (sigma[i], q[i], epsilon[i])
-            close += bool(math.isinf(log_truth) or log_truth < -700 or upper[i] - lower[i] <= 1e-8)
+            close += bool(math.isinf(log_truth) or log_truth < -700 or upper[i] - log_truth <= 1e-8)
     assert close >= 0.75 * LANES
 
 

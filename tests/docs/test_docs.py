@@ -70,7 +70,6 @@ _LAYERS = (
     ("answering._found",),
     ("answering._inverted",),
     ("answering._loop",),
-    ("answering._runs",),
     ("answering",),
     ("accounting", "correlated", "estimation", "papers", "utility"),
     ("audit", "interop", "membership"),

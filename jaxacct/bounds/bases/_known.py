@@ -18,9 +18,11 @@ def _law(pld: Pld, sampling_prob: float, step: float, side: Side, tail: float) -
     del tail  # nothing is cut off
     wanted = Bound.UPPER if side is Side.UPPER else Bound.LOWER
     if pld.direction is not Direction.REMOVE or pld.bound is not wanted:
-        raise ValueError(f"mechanism: a base Pld must be the {wanted.value} of the remove direction")
+        raise ValueError(f"mechanism={pld!r}: a base Pld must be the {wanted.value} of the remove direction")
     if side is Side.LOWER_ADD:
-        raise ValueError("mechanism: a base Pld bounds the add direction from above only; give its discrete pair")
+        raise ValueError(
+            f"mechanism={pld!r}: a base Pld bounds the add direction from above only; give its discrete pair"
+        )
     p, infinite, zero = pld.masses, pld.infinite_mass, 0.0
     losses = np.maximum(pld.losses, _LOWEST)  # as if the other distribution had less there, the rest alone
     if side is Side.UPPER:

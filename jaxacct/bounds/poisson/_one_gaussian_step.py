@@ -34,7 +34,7 @@ def _method(name: str, directions: tuple[Direction, ...], *, add: bool, **more: 
     """The method (class `ProfileMethod`) of one direction's pair."""
 
     def log_delta(mechanism: PoissonSampled, epsilon: jax.Array) -> jax.Array:
-        found = one_sampled_log_delta(*_point(mechanism, epsilon), add=add).upper
+        found = one_sampled_log_delta(*_point(mechanism, epsilon), add=add)
         return xp.where(mechanism.num_steps == 1, found, 0.0)
 
     def epsilon(mechanism: PoissonSampled, log_delta: jax.Array) -> jax.Array:

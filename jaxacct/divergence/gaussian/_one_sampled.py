@@ -13,23 +13,22 @@ and r = (e^epsilon - 1) (1 - q) / q; where r >= 1 delta is 0. In the shapes belo
 from __future__ import annotations
 
 from jaxacct._jax import jax
-from jaxacct._types import Ends
 from jaxacct.divergence.gaussian._pair import (
     gaussian_epsilon,
     gaussian_log_delta_ends,
     gaussian_log_delta_slope,
     most_gaussian_epsilon,
 )
-from jaxacct.special import LEAST_NORMAL, down, log1p, log_down, log_up, softplus, solve_decreasing, up
+from jaxacct.special import LEAST_NORMAL, down, log1p, log_up, softplus, solve_decreasing, up
 from jaxacct.special._namespace import xp
 
 _FAR = 600.0  # nats: e^y is formed up to here
 _BLUR = 2.0**-48  # relative, of y; docs/numerics/contour.md
 
 
-def _mu(noise_multiplier: jax.Array, *, is_upper: bool) -> jax.Array:
-    """1/sigma [L], rounded up or down."""
-    return xp.maximum((1.0 + 2.0**-51 if is_upper else 1.0 - 2.0**-51) / noise_multiplier, LEAST_NORMAL)
+def _mu(noise_multiplier: jax.Array) -> jax.Array:
+    """1/sigma [L], rounded up."""
+    return xp.maximum((1.0 + 2.0**-51) / noise_multiplier, LEAST_NORMAL)
 
 
 def _log_mixture(y: jax.Array, prob: jax.Array) -> jax.Array:
@@ -48,33 +47,20 @@ def _to_remove(epsilon: jax.Array, prob: jax.Array) -> jax.Array:
     return xp.where(near, small, large - xp.log(prob) + log1p((prob - 1.0) * xp.exp(-large)))
 
 
-def _one_end(
-    epsilon: jax.Array, noise_multiplier: jax.Array, prob: jax.Array, *, add: bool, is_upper: bool
-) -> jax.Array:
-    """One end [L] of log delta at `epsilon` >= 0, where 0 < `prob` <= 1."""
-    mu, aside = _mu(noise_multiplier, is_upper=is_upper), 1.0 - _BLUR if is_upper else 1.0 + _BLUR
-    log_share = xp.log(prob)
+def one_sampled_log_delta(epsilon: jax.Array, noise_multiplier: jax.Array, prob: jax.Array, *, add: bool) -> jax.Array:
+    """log delta [L] at `epsilon` [L] >= 0, rounded up, one direction; see the module. Any 0 <= `prob` <= 1."""
+    some = xp.where(prob > 0, prob, 1.0)
+    log_share = xp.log(some)
     if add:
-        spent = xp.expm1(xp.minimum(epsilon, _FAR)) * ((1.0 - prob) / prob)
-        spent = down(spent, 16) if is_upper else up(spent, 16)
+        spent = xp.expm1(xp.minimum(epsilon, _FAR)) * ((1.0 - some) / some)
+        spent = down(spent, 16)
         possible = spent < 1.0
         log_left = log1p(-xp.where(possible, spent, 0.0))
         y, log_share = epsilon - log_left, log_share + log_left
     else:
-        possible, y = prob > 0.0, _to_remove(epsilon, prob)
-    ends = gaussian_log_delta_ends(y * aside, mu)
-    above, below = log_up(log_share + ends.upper, 8), log_down(log_share + ends.lower, 8)
-    found = xp.minimum(above, 0.0) if is_upper else below
-    return xp.where(possible, found, -xp.inf)
-
-
-def one_sampled_log_delta(
-    epsilon: jax.Array, noise_multiplier: jax.Array, prob: jax.Array, *, add: bool
-) -> Ends[jax.Array]:
-    """Certified ends [L] of log delta at `epsilon` [L] >= 0, one direction; see the module. Any 0 <= `prob` <= 1."""
-    some = xp.where(prob > 0, prob, 1.0)
-    ends = (_one_end(epsilon, noise_multiplier, some, add=add, is_upper=side) for side in (False, True))
-    return Ends(*(xp.where(prob > 0, end, -xp.inf) for end in ends))
+        possible, y = prob > 0, _to_remove(epsilon, some)
+    found = log_up(log_share + gaussian_log_delta_ends(y * (1.0 - _BLUR), _mu(noise_multiplier)).upper, 8)
+    return xp.where((prob > 0) & possible, xp.minimum(found, 0.0), -xp.inf)
 
 
 def _loss_to_add(log_share: jax.Array, noise_multiplier: jax.Array, prob: jax.Array) -> jax.Array:
@@ -86,7 +72,7 @@ def _loss_to_add(log_share: jax.Array, noise_multiplier: jax.Array, prob: jax.Ar
         share = (1.0 - prob) * xp.exp(xp.minimum(y - mixture, _FAR))
         return log_up(value - mixture, 8) - target, slope - share
 
-    mu = _mu(noise_multiplier, is_upper=True)
+    mu = _mu(noise_multiplier)
     return solve_decreasing(excess, xp.zeros_like(mu), most_gaussian_epsilon(log_share, mu), log_share, mu, prob)
 
 
@@ -105,10 +91,7 @@ def one_sampled_epsilon(log_delta: jax.Array, noise_multiplier: jax.Array, prob:
     log_prob = xp.log(some)
     log_share = log_delta - log_prob
     log_share = log_share - 2.0**-50 * (xp.abs(log_delta) + xp.abs(log_prob))
-    if add:
-        y = _loss_to_add(log_share, noise_multiplier, some)
-    else:
-        y = gaussian_epsilon(log_share, _mu(noise_multiplier, is_upper=True))
+    y = _loss_to_add(log_share, noise_multiplier, some) if add else gaussian_epsilon(log_share, _mu(noise_multiplier))
     loses = (prob > 0) & (y > 0)
     safe = xp.where(loses & (y < xp.inf), y, 1.0)
     epsilon = up(_epsilon_to_add(safe, some), 32) if add else _log_mixture(safe, some)

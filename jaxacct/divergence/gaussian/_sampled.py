@@ -18,6 +18,7 @@ from jaxacct.special import (
     at_real_orders,
     log1p,
     log_binomial_table,
+    log_normal_tail,
     log_sum_exp,
     logexpm1,
     map_rows,
@@ -169,7 +170,8 @@ def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
 
     * discretisation: |1-q+qY(z+iy)| <= 1-q+qY(z) for |y| < pi sigma, so the error is at most
       2 e^{d^2/2 - 2 pi d/h} / (1 - e^{-2 pi d/h}) (E[(1-q+qY)^a] + 1 + 2 a q), any d <= pi sigma;
-    * right tail: (1-q+qY)^a <= 2^(a-1) (1 + (qY)^a), whose tails are normal tails;
+    * right tail: (u + v)^a <= (1-w)^(1-a) u^a + w^(1-a) v^a for any w in (0, 1), with u = 1 - q and v = qY, whose
+      tails are normal tails; w is the share of v at the window's end, where the two sides are equal;
     * left tail: the integrand is at most q^2 max(a-1, a(a-1)/2) there;
     * summation and function rounding: 2^-43 (1 + a) relative, and 2^-49 of the largest exponent. No term is large
       beside the integrand: with b = a - 1 it is (1+x)^a (1 - e^-t - b x/(1+x) e^-t) for x > 0, else
@@ -200,17 +202,29 @@ def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
         log_sum = xp.log(xp.sum(value * xp.exp(exponent - level), axis=0)) + level
         largest = a * s * (h * (_NUM_NODES - 1) - _TAIL_SDS)
         log_sum = log_sum + xp.log(h) - 0.5 * xp.log(2.0 * xp.pi) + 2.0**-43 * (1.0 + a) + 2.0**-49 * largest
-        log_power = a * xp.log(q) + 0.5 * a * (a - 1.0) * s * s  # log E (qY)^a
-        right = (a - 1.0) * xp.log(2.0) + _LOG_TAIL + softplus(log_power)
+        right = _log_right_tail(a, h * (_NUM_NODES - 1) - _TAIL_SDS, s, q)
         left = 2.0 * xp.log(q) + xp.log(xp.maximum(a - 1.0, 0.5 * a * (a - 1.0))) + _LOG_TAIL
         d = xp.minimum(xp.pi * noise_multiplier, 2.0 * xp.pi / h)
         fall = 2.0 * xp.pi * d / h
         error = xp.log(2.0) + 0.5 * d * d - fall - xp.log(-xp.expm1(-fall))
         error = error + xp.logaddexp(softplus(log_sum), xp.log(1.0 + 2.0 * a * q))
-        excess = log_sum_exp(xp.stack([log_sum, right, left, error + 1e-3]))
+        excess = log_sum_exp(xp.stack([log_sum, *right, left, error + 1e-3]))
         # The discretisation bound is relative to the true moment, itself at most sum + errors: the 1e-3
         # covers that loop while the errors stay below it; otherwise the certificate fails closed.
         return xp.where(error < xp.log(5e-4) + softplus(log_sum), softplus(excess), xp.inf)
 
     at_once = _AT_ONCE // _NUM_NODES
     return map_rows(row, xp.asarray(orders, xp.float64), xp.asarray(group, xp.int32), lanes=q, at_once=at_once)
+
+
+def _log_right_tail(a: jax.Array, end: jax.Array, s: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """At least the logarithms of two numbers, [L], that add to E[(1-q+qY)^a; z > end] or more (`_real_log_moment`)."""
+    is_whole, is_none = q >= 1.0, q <= 0.0
+    log_q, log_rest = xp.log(xp.where(is_none, 0.5, q)), log1p(-xp.where(is_whole, 0.5, q))
+    t = log_q + s * end - 0.5 * s * s - log_rest  # log of w / (1 - w)
+    of_rest = a * log_rest + (a - 1.0) * softplus(t) + log_normal_tail(end)
+    of_power = a * log_q + 0.5 * a * (a - 1.0) * s * s + log_normal_tail(end - a * s)
+    of_power = of_power + xp.where(is_whole, 0.0, (a - 1.0) * softplus(-t))
+    # each logarithm errs by a few ULP of its size, and the two weights add to 1 but for a few
+    slack = 2.0**-47 * (a * (1.0 + xp.abs(log_q) + xp.abs(log_rest) + xp.abs(t) + a * s * s) + end * end)
+    return xp.where(is_whole | is_none, -xp.inf, of_rest + slack), xp.where(is_none, -xp.inf, of_power + slack)
