@@ -56,11 +56,12 @@ def choose(
     pull: float = 1.0,
     furthest: float = math.inf,
     order: Real | None = None,
+    share: float = 1.0,
 ) -> tuple[Any, Choice]:
     """Which of the orders [L, K], increasing, to take; `Choice`, where log |M| falls by about `falls` [L] b^2/2.
 
     The order is about the best one's distance from 1 times `pull`, unless it is given. Moments that bound aliases are
-    to be had up to `furthest` of it.
+    to be had up to `furthest` of it. A guessed epsilon counts as `share` of it where copies are kept small.
     """
     at, value = best(query, target, orders, logs)
     every = np.arange(len(at))
@@ -74,8 +75,9 @@ def choose(
         epsilon, log_delta = target, np.minimum(value, 0.0)
     excess = a - 1.0
     left = (_ALIASES - log_delta) / excess
+    near = epsilon * (share if query is Query.EPSILON else 1.0)
     c = 1.0 + ALIAS_ORDERS[furthest >= ALIAS_ORDERS] * excess[:, None]
-    right = interpolated(c, orders, logs) - (c - 1.0) * epsilon[:, None] - np.log(c - 1.0)
+    right = interpolated(c, orders, logs) - (c - 1.0) * near[:, None] - np.log(c - 1.0)
     right = (right + (_ALIASES - log_delta)[:, None]) / (c - a[:, None])
     period = np.maximum(left, np.minimum(np.where(np.isnan(right), np.inf, right).min(1), 20.0 * left))
     needed = np.maximum(_FALL + np.maximum(log_moment - excess * epsilon - log_delta, 0.0), _FALL)

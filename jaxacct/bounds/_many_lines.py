@@ -27,22 +27,25 @@ from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, num_nodes
 class _Tried(NamedTuple):
     """A way to answer in the remove direction."""
 
-    share: float  # of delta, which clipping the likelihood ratios is to take away; 0 for rays
+    by_ray: bool | None  # how the moments of all rounds are had; None: as their tails and what failed suggest
+    share: float  # of delta, which clipping the likelihood ratios is to take away
     pull: float  # how far the order is pulled towards 1, where the moments depend less on the largest ratios
-    narrow: float  # relative width of ends that are not improved on
+    anew: bool  # whether questions that rays did not answer are asked of rays again
 
 
-_SHARE = 1e-8
 _TRIED = (
-    _Tried(_SHARE, 0.65, 1e-6),
-    _Tried(_SHARE, 0.45, 1e-6),
-    _Tried(0.0, 0.7, 9e-4),
-    _Tried(1e-6, 0.4, 9e-4),
-    _Tried(0.0, 0.85, 9e-4),
-    _Tried(0.0, 0.45, 9e-4),
+    _Tried(None, 1e-8, 0.65, True),
+    _Tried(None, 1e-8, 1.0, False),
+    _Tried(True, 1e-8, 0.7, False),
+    _Tried(False, 1e-6, 0.4, True),
+    _Tried(True, 1e-8, 0.85, True),
+    _Tried(True, 1e-8, 0.45, True),
 )
+_ADDED_PULL = 1.0  # the same in the add direction
+_NEAR_COPIES = {Direction.REMOVE: 0.5, Direction.ADD: 1.0}  # heavy tails have guesses up to three times too large
+_NARROW, _NARROW_CLIPPED = 9e-4, 1.5e-6  # relative width of ends that are not improved on; where rays may do better
 _NOISE, _MOST_STEPS = (0.2, 1e3), 2.0**40  # rounds outside are left to others: their grids would be long
-_HEAVY = 7.0  # of 1000 random rounds below it one in a hundred had a line of clipped ratios
+_HEAVY = 10.0  # below it rays were as fast, and sharper
 _WIDE, _NUM_WIDE = (0.03, 40.0), 36  # orders a - 1 looked at first, over 1 by the deviation of the composed loss
 _LEAST_ON_RAYS = 0.005  # the same, where rays serve: the least a - 1
 _NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, over that of a first guess
@@ -66,7 +69,7 @@ def reaches(of: Questions) -> Any:
 
 
 def _is_heavy(of: Questions) -> Any:
-    """Whether the tails of families are so heavy that a line of clipped ratios would be too long, bool [F]."""
+    """Whether the tails of families are so heavy that a line of clipped ratios would be long or loose, bool [F]."""
     rounds = of.rounds
     return rounds.noise_multiplier**2 * np.log(rounds.mean * np.sqrt(rounds.uses)) < _HEAVY
 
@@ -142,7 +145,7 @@ def _steps(of: Questions) -> list[Part]:
     return [Steps(of)] if of.variance.any() or any(of.sampled) else []
 
 
-def _parts(of: Questions, query: Query, size: int, tried: _Tried, by_ray: Any) -> tuple[list[Part], Real]:
+def _parts(of: Questions, query: Query, size: int, share: float, by_ray: Any) -> tuple[list[Part], Real]:
     """What the questions are made of; and delta [L], about."""
     others, rounds = _steps(of), of.rounds
     if of.direction is Direction.ADD:
@@ -155,21 +158,20 @@ def _parts(of: Questions, query: Query, size: int, tried: _Tried, by_ray: Any) -
         parts = others + _removed(of, size, by_ray, _TINY)
         log_delta = _guessed(parts, query, of.target, _total(x.falls for x in parts))[1]
         delta = np.exp(np.clip(log_delta - 3.0, -600.0, 0.0))
-    share = tried.share or _SHARE
     mass = share * delta / np.maximum(np.bincount(rounds.lane, minlength=rounds.num), 1)
     return others + _removed(of, size, by_ray, mass[rounds.lane]), delta if query is Query.DELTA else of.target
 
 
-def _answered(of: Questions, query: Query, size: int, tried: _Tried, by_ray: Any) -> tuple[Real, Real, Any]:
+def _answered(of: Questions, query: Query, size: int, share: float, pull: float, by_ray: Any) -> tuple[Real, Real, Any]:
     """Ends [L] by one line each, trivial where it would be too long; and the families for which it would be, [F]."""
     num, target = len(of.target), of.target
-    parts, delta = _parts(of, query, size, tried, by_ray)
+    parts, delta = _parts(of, query, size, share, by_ray)
     falls, dropped = (_total(x) for x in ((p.falls for p in parts), (p.dropped for p in parts)))
     around = _guessed(parts, query, target, falls)[0]
     orders = 1.0 + (around[:, None] - 1.0) * _NEAR
     logs = _total(part.guess(orders) for part in parts)
-    furthest = plans.TOP if of.direction is Direction.ADD else np.inf
-    index, choice = choose(query, target, orders, logs, falls, tried.pull, furthest)
+    furthest, near = plans.TOP if of.direction is Direction.ADD else np.inf, _NEAR_COPIES[of.direction]
+    index, choice = choose(query, target, orders, logs, falls, pull, furthest, share=near)
     most = min(part.most_nodes for part in parts)
     usable: Any = (choice.num_nodes <= most) & np.isfinite(logs[np.arange(num), index]) & (dropped < delta)
     failed, sizes = np.zeros(len(of.rounds.lane), bool), np.ones(num, int)
@@ -186,7 +188,7 @@ def _answered(of: Questions, query: Query, size: int, tried: _Tried, by_ray: Any
         known = interpolated(
             orders, orders[:, ::_KNOWN], np.maximum(sum(part.real(orders[:, ::_KNOWN]) for part in parts), 1e-12)
         )
-        first, choice = choice, choose(query, target, orders, known, falls, order=choice.order)[1]
+        first, choice = choice, choose(query, target, orders, known, falls, order=choice.order, share=near)[1]
         if np.any(choice.step * choice.num_nodes > _HIGHER * first.step * first.num_nodes):
             prepare(choice)
     usable[of.rounds.lane[failed]] = False
@@ -200,7 +202,7 @@ def _answered(of: Questions, query: Query, size: int, tried: _Tried, by_ray: Any
     return np.where(good, lower, 0.0), np.where(good, upper, query.worst), failed
 
 
-def _try(of: Questions, query: Query, tried: _Tried, by_ray: Any) -> tuple[Real, Real, Any]:
+def _try(of: Questions, query: Query, share: float, pull: float, by_ray: Any) -> tuple[Real, Real, Any]:
     """`_answered`, block by block."""
     num = len(of.target)
     lower, upper, failed = np.zeros(num), np.full(num, query.worst), np.zeros(len(of.rounds.lane), bool)
@@ -209,7 +211,7 @@ def _try(of: Questions, query: Query, tried: _Tried, by_ray: Any) -> tuple[Real,
         for lanes in _blocks(sizes, _PLANNED):
             lanes = np.sort(lanes)
             mine = np.isin(of.rounds.lane, lanes)
-            found = _answered(of.at(lanes), query, int(sizes[lanes].max()), tried, by_ray[mine])
+            found = _answered(of.at(lanes), query, int(sizes[lanes].max()), share, pull, by_ray[mine])
             lower[lanes], upper[lanes], failed[mine] = found
     return lower, upper, failed
 
@@ -217,9 +219,8 @@ def _try(of: Questions, query: Query, tried: _Tried, by_ray: Any) -> tuple[Real,
 def is_lost(of: Questions, order: float) -> bool:
     """bool: whether delta at the epsilon of one question lies below the doubles by a guess, at `order` or beyond."""
     size = int(_nodes(of).max())
-    tried = _Tried(_TINY, 1.0, 0.0)
     with np.errstate(all="ignore"):
-        parts, _ = _parts(of, Query.EPSILON, size, tried, np.zeros(len(of.rounds.lane), bool))
+        parts, _ = _parts(of, Query.EPSILON, size, _TINY, np.zeros(len(of.rounds.lane), bool))
         if not parts:
             return False
         at, log_delta = _guessed(parts, Query.DELTA, of.target, _total(x.falls for x in parts))
@@ -233,22 +234,23 @@ def remove(of: Questions, query: Query, *, is_whole: bool = True) -> Ends[Real]:
     """
     num, rounds = len(of.target), of.rounds
     lower, upper = np.zeros(num), np.full(num, query.worst)
-    heavy, has_rounds = np.ones(len(rounds.lane), bool), np.bincount(rounds.lane, minlength=num) > 0
-    is_light = ~has_rounds
-    is_light[rounds.lane[~_is_heavy(of)]] = True
-    todo = np.ones(num, bool)
+    likely, todo, on_rays = _is_heavy(of), np.ones(num, bool), np.zeros(num, bool)
+    has_rounds = np.bincount(rounds.lane, minlength=num) > 0
     for tried in _TRIED:
-        by_ray = heavy & (tried.share == 0.0)
-        lanes = np.flatnonzero(todo & (is_light if tried.share > 0.0 else np.bool_(is_whole)))
-        if lanes.size:
+        by_ray = likely if tried.by_ray is None else np.full(len(likely), tried.by_ray)
+        has_rays, clips = (np.bincount(rounds.lane, kind, num) > 0 for kind in (by_ray, ~by_ray))
+        asked = todo & ~(on_rays & ~clips & (not tried.anew))
+        for lanes in (np.flatnonzero(asked & ~has_rays), np.flatnonzero(asked & has_rays & is_whole)):
+            if lanes.size == 0:
+                continue
             mine = np.isin(rounds.lane, lanes)
-            low, high, failed = _try(of.at(lanes), query, tried, by_ray[mine])
+            low, high, failed = _try(of.at(lanes), query, tried.share, tried.pull, by_ray[mine])
             lower[lanes], upper[lanes] = np.maximum(lower[lanes], low), np.minimum(upper[lanes], high)
-            if tried.share > 0.0:  # rays serve those that clipping does not, or all where what was found is wide
-                lost = np.bincount(rounds.lane[mine], failed, num)[rounds.lane[mine]] > 0
-                heavy[mine] = failed | ~lost
+            likely[mine] = by_ray[mine] ^ failed
+        on_rays |= asked & ~clips
+        narrow = np.where(clips & (tried.by_ray is None), _NARROW_CLIPPED, _NARROW)
         with np.errstate(invalid="ignore"):
-            todo &= has_rounds & ~(upper - lower <= tried.narrow * lower)
+            todo &= has_rounds & ~(upper - lower <= narrow * lower)
         if not todo.any():
             break
     return Ends(lower, upper)
@@ -279,7 +281,7 @@ def add(of: Questions, query: Query, enough: Real | float = 0.0) -> Ends[Real]:
     todo = np.flatnonzero(upper > enough)
     if todo.size:
         some = of.at(todo)
-        low, high, _ = _try(some, query, _TRIED[0], np.zeros(len(some.rounds.lane), bool))
+        low, high, _ = _try(some, query, 0.0, _ADDED_PULL, np.zeros(len(some.rounds.lane), bool))
         lower[todo], upper[todo] = low, np.minimum(upper[todo], high)
     by_one_moment(np.flatnonzero((upper >= query.worst) & ~likely & is_plain))
     return Ends(np.minimum(lower, upper), upper)

@@ -33,6 +33,7 @@ ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # (c - 1) / (a - 1): orders c whose momen
 _NUM_NEWTON = 14  # Newton's steps towards epsilon, the same number for every lane
 _MOST_NEWTON = 60  # the same on the host, which stops earlier
 _STANDS_STILL = 1e-13  # relative: a smaller step ends Newton's method on the host
+_SHARE_OF_ERROR = 0.01  # and so does missing the target by this share of what the sum may err by
 _SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from that root, over its estimated error, at which an end is tried
 
 
@@ -196,7 +197,11 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: 
         moved = epsilon - residual * found.value / xp.where(usable, found.slope, -1.0)
         # at the root itself rounding may point out of the bracket
         inside = usable & (moved >= low * (1.0 - 2.0**-40)) & (moved <= high * (1.0 + 2.0**-40))
-        return low, high, xp.where(inside, xp.clip(moved, low, high), 0.5 * (low + high))
+        moved = xp.where(inside, xp.clip(moved, low, high), 0.5 * (low + high))
+        if xp is np:  # which stops where a point stands still
+            missing = np.abs(np.expm1(-residual)) * found.value
+            moved = np.where(usable & (missing <= _SHARE_OF_ERROR * found.error), epsilon, moved)
+        return low, high, moved
 
     if xp is jnp:
         root = jax.lax.fori_loop(0, _NUM_NEWTON, newton, (xp.zeros_like(start), start, start))[2]
@@ -204,12 +209,12 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: jax.Array, start: 
         root = _newton_on_host(newton, (np.zeros_like(start), 8.0 * start + 64.0 / (line.order - 1.0), start))
     found, shift = _trapezoid(line, of, root), _shift(line, of, root)
     aliases = xp.exp(xp.minimum(_aliases(line, moments, root) - shift, 700.0))
-    error = (found.error + aliases) / xp.maximum(-found.slope, 1e-300)
-    error = error + 4.0 * _slack(line, of, root) * found.value / xp.maximum(-found.slope, 1e-300)
-    error = 1.1 * error + 2.0**-50 * root
+    errors = found.error + 4.0 * _slack(line, of, root) * found.value
+    # aliases only raise the sum
+    above, below = (1.1 * e / xp.maximum(-found.slope, 1e-300) + 2.0**-50 * root for e in (errors, errors + aliases))
     slacks = xp.asarray(_SLACKS, xp.float64)[:, None]
-    outer = xp.concatenate([xp.zeros_like(root)[None], root + slacks * error])
-    inner = xp.maximum(root - slacks * error, 0.0)
+    outer = xp.concatenate([xp.zeros_like(root)[None], root + slacks * above])
+    inner = xp.maximum(root - slacks * below, 0.0)
 
     def ends(epsilon: jax.Array) -> Ends[jax.Array]:
         return _delta_ends(line, moments, of, epsilon)
