@@ -559,6 +559,8 @@ _GAUSSIAN = (
         "-np.maximum(moment, 0.0) - 1.0\n",
         MANY_LINES,
     ),
+    Mutant("divergence/allocation/_added_plans.py", "- j + grown\n", "- 1.1 * j + grown\n", MANY_LINES),
+    Mutant("divergence/allocation/_added_plans.py", "np.where(j > _NUM_SERIES, rest, 0.0)", "0.0", MANY_LINES),
     Mutant("bounds/_line_answers.py", "target * (1.0 - 2.0**-50) - dropped", "target * 1.001", MANY_LINES),
     Mutant("bounds/_one_moment.py", "-(1.0 + powers) *", "-(2.5 + powers) *", ONE_MOMENT),
     Mutant("divergence/allocation/_negative_moments.py", "- drop * (mean", "- 1.1 * drop * (mean", LINE_MOMENTS),

@@ -149,7 +149,7 @@ def _check_ins(randomizers: dict[str, Any]) -> list[Scheme]:
 
 @dataclasses.dataclass
 class _Line:
-    """One end of a method of a scheme, or its two ends where they go by one name."""
+    """A method of a scheme, its ends the same in all variants."""
 
     method: Method
     directions: set[ja.Direction]
@@ -161,8 +161,8 @@ def _lines(scheme: Scheme) -> dict[tuple[str, str, str], _Line]:
     lines: dict[tuple[str, str, str], _Line] = {}
     for label, example in scheme.variants.items():
         for method in sorted((m for m in methods_for(example) if m.is_listed), key=_rank):
-            for name, ends in _names(method, example).items():
-                name = name.removesuffix(" (remove)").removesuffix(" (add)")
+            name = method.name.removesuffix(" (remove)").removesuffix(" (add)")
+            if ends := _ends(method, example):
                 line = lines.setdefault((name, ends, method.source(example)), _Line(method, set(), []))
                 line.directions |= set(method.directions)
                 line.variants += [label] if label not in line.variants else []
@@ -174,13 +174,10 @@ def _rank(method: Method) -> int:
     return 0 if isinstance(method, LaneMethod) else 2 if isinstance(method, DistributionMethod) else 1
 
 
-def _names(method: Method, example: Any) -> dict[str, str]:
-    """name -> "upper", "lower" or both, of the ends of a method."""
-    names: dict[str, list[str]] = {}
-    for bound in (ja.Bound.UPPER, ja.Bound.LOWER):
-        if bound in method.ends_for(example):
-            names.setdefault(method.name_of(bound), []).append(bound.value.removesuffix(" bound"))
-    return {name: " and ".join(ends) for name, ends in names.items()}
+def _ends(method: Method, example: Any) -> str:
+    """ "upper", "lower" or both."""
+    given = (bound for bound in (ja.Bound.UPPER, ja.Bound.LOWER) if bound in method.ends_for(example))
+    return " and ".join(bound.value.removesuffix(" bound") for bound in given)
 
 
 def _regime(line: _Line, scheme: Scheme) -> str:

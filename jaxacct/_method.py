@@ -89,6 +89,16 @@ def never(mechanism: Mechanism) -> bool:
     return False
 
 
+def itself(mechanism: Mechanism) -> Mechanism:
+    """The mechanism: what is analysed is no other, or its own worst pair."""
+    return mechanism
+
+
+def only_analysed(mechanism: Mechanism) -> None:
+    """No mechanism: what is analysed may lose more, and nothing is known that loses no more."""
+    del mechanism
+
+
 def no_statics(mechanism: Mechanism) -> dict[str, Any]:
     """A kernel whose shapes do not depend on the mechanism."""
     del mechanism
@@ -141,6 +151,9 @@ class Method:
       ends: UPPER, LOWER, or both; ESTIMATE of one that samples, which is asked by its name only.
       cost: of one point, once everything is compiled.
       cold: of one point in a fresh process, compilation included. Plans for concrete questions ask the cheap first.
+      below: ``(mechanism) -> `` whose lower ends bound the mechanism. `itself`: the method's own do. Elsewhere they are
+        those of a reduction, and another mechanism that reveals no more is asked; None where none is known
+        (`only_analysed`). Must be said where there is a lower end.
       applies: ``(mechanism) -> `` whether the theorem covers its fields; elsewhere the method does not exist.
       helps: ``(mechanism) -> `` False where another method is never worse: listed by `compare`, not asked by `epsilon`.
       is_exact: the upper end is the mechanism's own value up to rounding: nothing can be tighter.
@@ -162,6 +175,7 @@ class Method:
     ends: frozenset[Bound] = frozenset({Bound.UPPER})
     cost: Cost
     cold: Cost
+    below: Callable[[Any], Any] | None = None
     applies: Callable[[Any], bool] = always
     helps: Callable[[Any], bool] = always
     is_exact: bool = False
@@ -174,23 +188,25 @@ class Method:
     engine: Engine = Engine.OTHERS
     regime: str = ""
 
+    def __post_init__(self) -> None:
+        if Bound.LOWER in self.ends and self.below is None:
+            raise TypeError(f"method {self.name!r} does not say what its lower end bounds")
+
     def source(self, mechanism: Mechanism) -> str:
         """The paper and theorem, for `mechanism`."""
         return self.theorem if isinstance(self.theorem, str) else self.theorem(mechanism)
 
-    def name_of(self, bound: Bound) -> str:
-        """Its name as the method of one end."""
-        del bound
-        return self.name
-
-    def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
-        """The ends that it gives for the value of `mechanism` itself."""
-        del mechanism
-        return self.ends
+    def weaker(self, mechanism: Mechanism) -> Mechanism | None:
+        """Whose lower ends bound `mechanism` from below, be it that itself; None if no such is known."""
+        return None if self.below is None else self.below(mechanism)
 
     def is_of_reduction(self, mechanism: Mechanism) -> bool:
         """Whether a lower end speaks only of a mechanism or pair that dominates `mechanism`."""
-        raise TypeError(f"method {self.name!r} does not say what its lower end bounds")
+        return self.below is None or self.below(mechanism) is not mechanism
+
+    def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
+        """The ends that it gives for the value of `mechanism`: no lower one of a reduction that nothing stands for."""
+        return self.ends if self.weaker(mechanism) is not None else self.ends - {Bound.LOWER}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -246,17 +262,12 @@ class ProfileMethod(LaneMethod):
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], **statics) -> [L]``.
       floor: ``(mechanism, log delta) -> `` a cheap guess, meant to be from below, at the epsilon that it would give;
         where that is no gain the method is passed over, so a guess that is too large costs tightness only.
-      of_reduction: for a lower bound, whether it bounds only the pair that dominates the mechanism.
     """
 
     engine: Engine = Engine.FORMULA
     log_delta: Callable[..., jax.Array]
     epsilon: Callable[..., jax.Array]
     floor: Callable[[Any, NDArray[Any]], NDArray[Any]] | None = None
-    of_reduction: bool | None = None
-
-    def is_of_reduction(self, mechanism: Mechanism) -> bool:
-        return super().is_of_reduction(mechanism) if self.of_reduction is None else self.of_reduction
 
 
 class Ask(Protocol):
@@ -302,30 +313,10 @@ class TwoEndedMethod(Method):
     """A method that brackets the value.
 
     Attributes:
-      reduction: ``(mechanism) -> `` whether what is analysed dominates the mechanism without being equal to it: then
-        the lower end bounds the analysis only. Must be said.
-      weaker: ``(mechanism) -> `` a mechanism that reveals no more, whose lower ends bound this one; None for none.
       named_width: relative width to reach where the method is asked by name; None: that of the question.
-      name_below: its name as a lower bound, where it differs.
     """
 
-    reduction: Callable[[Any], bool]
-    weaker: Callable[[Any], Any] | None = None
     named_width: float | None = None
-    name_below: str | None = None
-
-    def name_of(self, bound: Bound) -> str:
-        return self.name_below if bound is Bound.LOWER and self.name_below is not None else self.name
-
-    def is_of_reduction(self, mechanism: Mechanism) -> bool:
-        return self.reduction(mechanism)
-
-    def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
-        """Without the lower end of a reduction that nothing weaker stands for."""
-        if Bound.LOWER not in self.ends or not self.reduction(mechanism):
-            return self.ends
-        is_known = self.weaker is not None and self.weaker(mechanism) is not None
-        return self.ends if is_known else self.ends - {Bound.LOWER}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

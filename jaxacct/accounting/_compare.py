@@ -178,7 +178,7 @@ def _line(
     mechanism: Mechanism, direction: Direction, method: Method, bound: Bound, value: float, seconds: float
 ) -> Entry:
     theorem = method.source(mechanism)
-    return Entry(method.name_of(bound), direction, value, bound, mechanism.relation, theorem, math.nan, False, seconds)
+    return Entry(method.name, direction, value, bound, mechanism.relation, theorem, math.nan, False, seconds)
 
 
 def _entry(mechanism: Mechanism, method: Method, direction: Direction, found: Answer, seconds: float) -> Entry:

@@ -20,7 +20,6 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
-    TwoEndedMethod,
 )
 from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -212,7 +211,7 @@ def _ask_host(
         if question.method is None and not method.helps(point.mechanism):
             continue
         asked = True
-        of_reduction[at] = Bound.LOWER not in method.ends or method.is_of_reduction(point.mechanism)
+        of_reduction[at] = method.is_of_reduction(point.mechanism)
         known = {d: Ends(*(float(x[at]) for x in found.start[d])) for d in directions}
         if not of_reduction[at]:  # it may hand a known lower end on, as one of the mechanism itself
             known = {d: Ends(min(ends.lower, float(found.lower[d][at])), ends.upper) for d, ends in known.items()}
@@ -317,15 +316,13 @@ def _ask_weaker(found: Found) -> None:
     question = found.question
     if np.all(found.low >= _CLOSE * found.high):
         return
-    brackets = [asked.method for asked in found.asked if isinstance(asked.method, TwoEndedMethod)]
-    for method in brackets:
-        if Bound.LOWER in method.ends and method.weaker is not None and method.is_of_reduction(question.mechanism):
-            weaker = method.weaker(question.mechanism)
-            if weaker is not None:
-                width = question.width if question.method is None else question.query.width
-                of = question.at(weaker, question.target)
-                own = dataclasses.replace(of, width=width, method=None, wants_lower=True, warns=False, inverts=False)
-                less = answer(own)
-                for d in question.directions:
-                    found.lower[d] = np.maximum(found.lower[d], less.lower[d])
+    for asked in found.asked:
+        weaker = asked.method.weaker(question.mechanism)
+        if weaker is not None and weaker is not question.mechanism:
+            width = question.width if question.method is None else question.query.width
+            of = question.at(weaker, question.target)
+            own = dataclasses.replace(of, width=width, method=None, wants_lower=True, warns=False, inverts=False)
+            less = answer(own)
+            for d in question.directions:
+                found.lower[d] = np.maximum(found.lower[d], less.lower[d])
             return

@@ -44,10 +44,10 @@ _ALIASES = {
 
 
 def named(question: Question) -> Named:
-    """What the question names: a method by the name of an end, in any case, or by what people call it.
+    """What the question names: a method, in any case, or what people call it.
 
     "rdp" is every Renyi bound where none has that name. Upper bounds and estimates only, unless the question wants the
-    lower end.
+    lower end; of a method of both ends that is named "METHOD, from below".
 
     Raises:
       ValueError: if there is no such method.
@@ -55,7 +55,7 @@ def named(question: Question) -> Named:
     found, every = _choices(question)
     name = _meant(question.method, found)
     if name is None:
-        below = {_plain(m.name_of(Bound.LOWER)) for m in every if Bound.LOWER in m.ends}
+        below = {_plain(_name_of(m, Bound.LOWER)) for m in every if Bound.LOWER in m.ends}
         lower = "is a lower bound, listed by compare and sweep: it " if _plain(question.method) in below else ""
         upper = {name for name, choice in found.items() if choice.bound is not Bound.LOWER}
         raise ValueError(f"method={question.method!r} {lower}must be one of {sorted(upper)}")
@@ -71,16 +71,21 @@ def _choices(question: Question) -> tuple[dict[str, Named], list[Method]]:
     """What can be named, and the methods behind it."""
     every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
     bounds = (Bound.UPPER, Bound.ESTIMATE, *((Bound.LOWER,) if question.wants_lower else ()))
-    found = {m.name_of(b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
+    found = {_name_of(m, b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
     renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
     if renyi:
         found.setdefault(_RENYI, Named(renyi, Bound.UPPER))
     return found, every
 
 
+def _name_of(method: Method, bound: Bound) -> str:
+    """The name of one end of a method."""
+    return f"{method.name}, from below" if bound is Bound.LOWER and len(method.ends) > 1 else method.name
+
+
 def _meant(method: str | None, found: dict[str, Named]) -> str | None:
     """The name among those of `found` that somebody means who types `method`; None for none of them."""
-    if method in found:
+    if isinstance(method, str) and method in found:
         return method
     by_plain_name = {_plain(name): name for name in reversed(found)}
     wanted = _plain(method)

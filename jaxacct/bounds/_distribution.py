@@ -65,8 +65,7 @@ class Distribution:
       scale: ``(mechanism) -> `` (sum of count times squared scale of the loss, sum of counts) over the parts: what a
         step is measured against.
       largest_loss: ``(mechanism) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf if none is known.
-      reduction: ``(mechanism) -> `` whether the distributions dominate the mechanism without being its own.
-      weaker: ``(mechanism) -> `` a mechanism that reveals no more, whose answers bound this one from below.
+      below: as for `Method`: the mechanism itself, unless the distributions dominate it without being its own.
       width_constant: ``(mechanism) -> `` c^2 times the relative width of epsilon at c points for one standard
         deviation, measured.
       gap: ``(mechanism) -> `` the distance of two losses that have mass by themselves and should be on the grid, or 0.
@@ -83,9 +82,8 @@ class Distribution:
     parts: Callable[[Any, float, Bound, float], Parts]
     scale: Callable[[Any], tuple[float, int]]
     largest_loss: Callable[[Any], float]
-    reduction: Callable[[Any], bool]
+    below: Callable[[Any], Any]
     width_constant: Callable[[Any], float]
-    weaker: Callable[[Any], Any] | None = None
     gap: Callable[[Any], float] = no_gap
     is_light: Callable[[Any], bool] = never
     is_from_above: Callable[[Any], bool]
@@ -188,8 +186,7 @@ def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] |
         cold=Cost.SECONDS,
         applies=distribution.exists,
         bracket=functools.partial(_refined, distribution),
-        reduction=distribution.reduction,
-        weaker=distribution.weaker,
+        below=distribution.below,
         distribution=distribution,
         **options,
     )

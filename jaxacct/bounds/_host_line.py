@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._parts import flattened
@@ -110,7 +110,7 @@ def is_within_reach(mechanism: Mechanism) -> bool:
 
 def _has_reach(part: Any) -> bool:
     least, most = _KINDS[part.signature()].noise
-    return np.ndim(_noise(part)) == 0 and bool(least <= _noise(part) <= most)
+    return np.ndim(_noise(part)) == 0 and least <= float(_noise(part)) <= most
 
 
 def _has_laplace(mechanism: Mechanism) -> bool:
@@ -203,7 +203,7 @@ def _moment_inversion(name: str, applies: Callable[[Any], bool], **options: Any)
         "cold": Cost.MILLISECONDS,
         "applies": lambda mechanism: applies(mechanism) and is_within_reach(mechanism),
         "bracket": bracket_on_host,
-        "reduction": never,
+        "below": itself,
         "named_width": 1e-9,
     }
     return BracketMethod(**{**facts, **options})
@@ -211,7 +211,7 @@ def _moment_inversion(name: str, applies: Callable[[Any], bool], **options: Any)
 
 def exact(applies: Callable[[Any], bool]) -> BracketMethod:
     """The method "exact" (class `BracketMethod`) of Gaussian rounds that `applies` admits, some of them sampled."""
-    return _moment_inversion("exact", applies, name_below="exact, from below")
+    return _moment_inversion("exact", applies)
 
 
 def beside_closed_form(applies: Callable[[Any], bool]) -> BracketMethod:

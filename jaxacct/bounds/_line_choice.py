@@ -69,6 +69,12 @@ def choose(
         wanted = 1.0 + pull * (orders[every, at] - 1.0) if order is None else order
         at = np.abs(orders - wanted[:, None]).argmin(1)
     a, log_moment = orders[every, at], logs[every, at]
+    # near the real axis log |M| falls by the curvature of log M
+    near = np.clip(at, 1, orders.shape[1] - 2)
+    x, y = (z[every[:, None], near[:, None] + [-1, 0, 1]] for z in (orders, logs))
+    slopes = np.diff(y, axis=1) / np.diff(x, axis=1)
+    curvature = 2.0 * (slopes[:, 1] - slopes[:, 0]) / (x[:, 2] - x[:, 0])
+    falls = np.where(curvature > 0.0, np.minimum(falls, curvature), falls)
     if query is Query.EPSILON:
         epsilon, log_delta = np.maximum(value, 0.0), np.log(target)
     else:

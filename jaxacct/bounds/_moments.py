@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._precision import HostProgram
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._line_questions import Questions, epochs, question
@@ -344,15 +344,11 @@ def many_brackets(
     return found
 
 
-def moments(
-    reduction: Callable[[Any], bool], weaker: Callable[[Any], Any] | None, *, is_quick: bool = True, many: Any = None
-) -> BracketMethod:
+def moments(below: Callable[[Any], Any], *, is_quick: bool = True, many: Any = None) -> BracketMethod:
     """The method "complex moments" (class `BracketMethod`) of a scheme.
 
     Args:
-      reduction: ``(mechanism) -> `` whether some part is analysed by a reduction, so that the lower end is the
-        reduction's only.
-      weaker: ``(mechanism) -> `` a mechanism that reveals no more, or None.
+      below: as for `BracketMethod`: the mechanism itself, unless some part is analysed by a reduction.
       is_quick: whether it costs less than the scheme's methods on lanes, so that quick questions ask it too.
       many: its brackets of many points at once, or None; see `BracketMethod`.
     """
@@ -366,11 +362,10 @@ def moments(
         cold=Cost.TENTHS,
         applies=composes,
         bracket=_bracket,
-        reduction=reduction,
-        weaker=weaker,
+        below=below,
         is_quick=is_quick,
         many=many,
     )
 
 
-MOMENTS = moments(never, None, is_quick=False)
+MOMENTS = moments(itself, is_quick=False)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jaxacct._method import always, never
+from jaxacct._method import always, itself
 from jaxacct.bounds._distribution import Distribution, parts_by_laws
 from jaxacct.bounds.bases import law
 from jaxacct.bounds.bases._base import Base
@@ -22,7 +22,7 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
         parts=parts_by_laws(laws),
         scale=lambda release: (math.log1p(spread(release)), 1),
         largest_loss=base.largest_loss,
-        reduction=never,
+        below=itself,
         width_constant=lambda release: 0.5,
         gap=lambda release: base.gap(release, 1.0),
         is_light=lambda release: base.is_light,

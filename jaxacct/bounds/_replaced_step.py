@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._mirrored import THEOREM
 from jaxacct.bounds._parts import is_scalar
@@ -31,7 +31,6 @@ def _bracket(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing)
 REPLACED_STEP = BracketMethod(
     engine=Engine.FORMULA,
     name="one step",
-    name_below="one step, from below",
     theorem=THEOREM,
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
@@ -39,7 +38,7 @@ REPLACED_STEP = BracketMethod(
     cold=Cost.MILLISECONDS,
     applies=_is_one_step,
     bracket=_bracket,
-    reduction=never,
+    below=itself,
     regime="one Poisson-sampled Gaussian step",
     named_width=1e-9,
 )

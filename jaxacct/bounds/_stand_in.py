@@ -12,7 +12,6 @@ _ASKED = (
     "parts",
     "scale",
     "largest_loss",
-    "reduction",
     "width_constant",
     "gap",
     "is_light",
@@ -30,21 +29,28 @@ def of_stand_in(
     It does not exist where `make` returns None, or what it makes has no distribution.
     """
 
+    def distribution(run: Any) -> Distribution:
+        found = distribution_of(run)
+        assert found is not None
+        return found
+
     def of(name: str) -> Callable[..., Any]:
         def ask(mechanism: Any, *rest: Any) -> Any:
             run = make(mechanism)
-            distribution = distribution_of(run)
-            assert distribution is not None
-            return getattr(distribution, name)(run, *rest)
+            return getattr(distribution(run), name)(run, *rest)
 
         return ask
+
+    def below(mechanism: Any) -> Any:
+        run = make(mechanism)
+        return mechanism if distribution(run).below(run) is run else None
 
     def exists(mechanism: Any) -> bool:
         run = make(mechanism)
         return run is not None and distribution_of(run) is not None
 
     asked: dict[str, Any] = {name: of(name) for name in _ASKED}
-    return Distribution(theorem=theorem, exists=exists, **asked)
+    return Distribution(theorem=theorem, exists=exists, below=below, **asked)
 
 
 def in_own_relation(parts: Callable[..., Parts]) -> Callable[..., Parts]:

@@ -21,7 +21,7 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
-    never,
+    itself,
 )
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution
@@ -125,7 +125,7 @@ def _two_probabilities(setting_of: Callable[[Any], Setting]) -> BracketMethod:
         cost=Cost.MILLISECONDS,
         cold=Cost.TENTHS,
         bracket=functools.partial(_from_below, setting_of),
-        reduction=never,
+        below=itself,
     )
 
 

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, itself, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import fixed_batches, group, parallel_poisson, shuffled_batches
 from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
@@ -249,12 +249,11 @@ _ENDS = frozenset({Bound.UPPER, Bound.LOWER})
 
 TOGETHER = BracketMethod(
     name="together",
-    name_below="together, from below",
     theorem="the parts as one run, in their adjacency",
     ends=_ENDS,
     applies=lambda mechanism: is_scalar(mechanism) and together(mechanism) is not None and not _is_of_pairs(mechanism),
     bracket=_all_together,
-    reduction=never,
+    below=itself,
     regime="of ReplaceOne or of ZeroOut",
     **_OPTIONS,
 )
@@ -271,7 +270,7 @@ _PAIRS = Distribution(
     parts=in_own_relation(parts_by_laws(_laws)),
     scale=_scale,
     largest_loss=_largest,
-    reduction=never,
+    below=itself,
     width_constant=lambda mechanism: 0.5,
     gap=lambda mechanism: _pair_of(mechanism).gap,
     is_from_above=_is_fixed,
@@ -301,45 +300,41 @@ def tables(
     same = _of_stand_in(distribution_of, _alone, "an empty record is none")
     replaced = BracketMethod(
         name="replaced",
-        name_below="replaced, from below",
         theorem="sensitivities double; " + THEOREM,
         ends=_ENDS,
         applies=_has_stand_in,
         bracket=_by_stand_in,
-        reduction=never,
+        below=itself,
         regime="Gaussian, Laplace and discrete noise, mixtures and groups of Gaussians, composed",
         **_OPTIONS,
     )
     removed = BracketMethod(
         name="removed, then added",
-        name_below="removed",
         theorem=_STEPS,
         ends=_ENDS,
         applies=_has_neither,
         bracket=_through_none,
-        reduction=never,
+        below=itself,
         misses_deltas=lambda mechanism: isinstance(mechanism.mechanism, Release),  # whose deltas may end at once
         regime="all others",
         **_OPTIONS,
     )
     fixed = BracketMethod(
         name="fixed batches",
-        name_below="fixed batches, from below",
         theorem="joint convexity: batches that are known; data that attain Poisson sampling",
         ends=_ENDS,
         applies=_is_fixed,
         bracket=_by_fixed,
-        reduction=never,
+        below=itself,
         regime="FixedBatches and TruncatedPoisson",
         **_OPTIONS,
     )
     empty = BracketMethod(
         name="removed",
-        name_below="removed, from below",
         theorem="an empty record is none: records take part independently",
         ends=_ENDS,
         bracket=_without,
-        reduction=never,
+        below=itself,
         applies=lambda mechanism: is_scalar(mechanism) and _alone(mechanism) is not None,
         regime="records that take part independently",
         **_OPTIONS,

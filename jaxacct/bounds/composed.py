@@ -25,6 +25,7 @@ from jaxacct._method import (
     RenyiMethod,
     TwoEndedMethod,
     always,
+    itself,
     never,
     orders_bytes,
 )
@@ -263,20 +264,14 @@ def _largest_loss(mechanism: Composed) -> float:
     return up(math.fsum(up(of.largest_loss(part) * count, 32) if count else 0.0 for of, part, count in found), 32)
 
 
-def _is_reduction(mechanism: Composed) -> bool:
-    """Whether some part is analysed by a reduction, so that lower ends are the reduction's only."""
-    return any(of.reduction(part) for of, part, _ in _distributions(mechanism))
-
-
-def _weaker(mechanism: Composed) -> Composed | None:
+def _below(mechanism: Composed) -> Composed | None:
     """Each part that is analysed by a reduction replaced by what reveals less; None where some part has no such."""
-    parts = []
-    for of, part, count in _distributions(mechanism):
-        less = part if not of.reduction(part) else None if of.weaker is None else of.weaker(part)
-        if less is None:
-            return None
-        parts.append((less, count))
-    return Composed(tuple(part for part, _ in parts), tuple(count for _, count in parts))
+    parts = [(of.below(part), part, count) for of, part, count in _distributions(mechanism)]
+    if any(less is None for less, _, _ in parts):
+        return None
+    if all(less is part for less, part, _ in parts):
+        return mechanism
+    return Composed(tuple(less for less, _, _ in parts), tuple(count for _, _, count in parts))
 
 
 DISTRIBUTION = Distribution(
@@ -284,8 +279,7 @@ DISTRIBUTION = Distribution(
     parts=_loss_parts,
     scale=_scale,
     largest_loss=_largest_loss,
-    reduction=_is_reduction,
-    weaker=_weaker,
+    below=_below,
     width_constant=lambda mechanism: max(of.width_constant(part) for of, part, _ in _distributions(mechanism)),
     gap=lambda mechanism: max(of.gap(part) for of, part, _ in _distributions(mechanism)),
     is_light=lambda mechanism: all(of.is_light(part) for of, part, _ in _distributions(mechanism)),
@@ -348,7 +342,6 @@ _PART_BY_PART = BracketMethod(
     is_listed=False,
     is_last_resort=True,
     bracket=_added_up,
-    reduction=always,
     misses_deltas=always,
 )
 _LARGEST_PART = BracketMethod(
@@ -361,7 +354,7 @@ _LARGEST_PART = BracketMethod(
     applies=lambda mechanism: is_of_reports(mechanism) or above_threshold.is_composed_of_some(mechanism),
     sharpens_reduction=True,
     bracket=_largest_part,
-    reduction=never,
+    below=itself,
 )
 
 
@@ -399,7 +392,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         adjacent.TOGETHER,
         _PART_BY_PART,
         _LARGEST_PART,
-        moments(_is_reduction, _weaker),
+        moments(_below),
         dataclasses.replace(THRESHOLD_TEST, applies=has_several_steps, helps=always),
         loss_distribution(DISTRIBUTION),
         laws(spares=_RDP, applies=lambda mechanism: has_laws(mechanism) and not is_of_reports(mechanism)),

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution
@@ -351,7 +351,6 @@ def _bracket(mechanism: Mechanism, query: Query, target: float, at: Bracketing) 
 EXACT = BracketMethod(
     engine=Engine.FORMULA,
     name="exact",
-    name_below="exact, from below",
     theorem="the definition, over the types of the outputs",
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
@@ -359,7 +358,7 @@ EXACT = BracketMethod(
     cold=Cost.MILLISECONDS,
     applies=has_types,
     bracket=_bracket,
-    reduction=never,
+    below=itself,
     named_width=1e-9,
 )
 DISTRIBUTION = of_one_release(BASES[DiscretePair], "the pair's own loss distribution", spread)

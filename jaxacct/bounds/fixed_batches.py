@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, itself, only_analysed
 from jaxacct._patience import say_long
 from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
@@ -358,7 +358,7 @@ CUT = Distribution(
     parts=parts_by_laws(lambda run, step, side, tail: _cut_pair(run).laws(step, side, tail)),
     scale=lambda run: _cut_pair(run).whole_scale(),
     largest_loss=unbounded,
-    reduction=always,
+    below=only_analysed,
     width_constant=lambda run: 0.5,
     is_from_above=always,
     exists=lambda run: is_scalar(run) and not run.loses_nothing(),
@@ -373,20 +373,18 @@ def tables(
     """A dict, the table of methods, from a function that tells the loss distributions of what stands for a run."""
     poisson = BracketMethod(
         name="as Poisson",
-        name_below="as Poisson, from below",
         theorem="a batch of fixed size is Poisson sampling with half the noise",
         ends=_ENDS,
         bracket=_by_stand_in,
-        reduction=never,
+        below=itself,
         **{**_OPTIONS, "applies": lambda run: is_scalar(run) and not run.with_replacement},
     )
     coupled = BracketMethod(
         name="untruncated",
-        name_below="untruncated, from below",
         theorem="Chua et al. 2024, Scalable DP-SGD: the same coins, but for batches that are cut",
         ends=_ENDS,
         bracket=lambda run, query, target, at: bracket(run, run.relation, query, target, at),
-        reduction=never,
+        below=itself,
         misses_deltas=always,
         **_OPTIONS,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, cast
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, itself, never
 from jaxacct._patience import told
 from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends
@@ -201,12 +201,11 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
     options: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS}
     exact = BracketMethod(
         name="group",
-        name_below="group, from below",
         theorem=theorem,
         ends=both,
         applies=_has_stand_in,
         bracket=_by_stand_in,
-        reduction=never,
+        below=itself,
         regime="Gaussian (also Poisson-sampled), Laplace, discrete noise, composed",
         **options,
     )
@@ -215,7 +214,6 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         theorem="Vadhan 2017, Lemma 2.2",
         applies=_has_none,
         bracket=_one_after_the_other,
-        reduction=always,
         regime="all others",
         **options,
     )

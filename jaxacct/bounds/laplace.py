@@ -20,6 +20,7 @@ from jaxacct._method import (
     Query,
     RenyiMethod,
     always,
+    itself,
     never,
 )
 from jaxacct._types import Bound, Direction, Ends
@@ -170,14 +171,13 @@ _BALLE = "Balle, Barthe & Gaboardi 2018, Theorem 3"
 EXACT = BracketMethod(
     engine=Engine.FORMULA,
     name="exact",
-    name_below="exact, from below",
     theorem=_BALLE,
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MICROSECONDS,
     cold=Cost.MICROSECONDS,
     bracket=_bracket,
-    reduction=never,
+    below=itself,
     named_width=1e-9,
 )
 DISTRIBUTION = of_one_release(BASES[Laplace], "the pair's own loss distribution", spread)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, itself, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import group
 from jaxacct.bounds._distribution import Distribution, loss_distribution
@@ -45,7 +45,6 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
     distribution = of_stand_in(distribution_of, lambda run: stand_in(run) if is_scalar(run) else None, _THEOREM)
     exact = BracketMethod(
         name="group",
-        name_below="group, from below",
         theorem=_THEOREM,
         directions=BOTH,
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
@@ -53,7 +52,7 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         cold=Cost.TENTHS,
         applies=is_scalar,
         bracket=_by_group,
-        reduction=never,
+        below=itself,
         regime="exact up to 512 workers",
     )
     return {(ParallelPoisson, Gaussian): (exact, loss_distribution(distribution, helps=never))}

@@ -23,6 +23,7 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    itself,
     never,
 )
 from jaxacct._types import Bound, Direction, Ends
@@ -246,12 +247,11 @@ _KAIROUZ = "Kairouz, Oh & Viswanath 2015, Theorem 2.4"
 _RANGE = "Dong, Durfee & Rogers 2020, bounded range"
 _BY_HOST: dict[str, Any] = {
     "name": "exact",
-    "name_below": "exact, from below",
     "directions": BOTH,
     "ends": frozenset({Bound.UPPER, Bound.LOWER}),
     "cost": Cost.MICROSECONDS,
     "cold": Cost.MICROSECONDS,
-    "reduction": never,
+    "below": itself,
     "engine": Engine.FORMULA,
     "named_width": 1e-9,
 }

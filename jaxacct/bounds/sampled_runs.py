@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, itself
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import allocation
 from jaxacct.bounds._distribution import Distribution, loss_distribution, parts_by_laws
@@ -112,7 +112,6 @@ def _one_run(mechanism: PoissonSampled, query: Query, target: float, at: Bracket
 
 ONE_RUN = BracketMethod(
     name="one run",
-    name_below="one run, from below",
     theorem="Balle, Barthe & Gaboardi 2018, Theorem 2, with equality",
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
@@ -120,7 +119,7 @@ ONE_RUN = BracketMethod(
     cold=Cost.TENTHS,
     applies=lambda mechanism: is_scalar(mechanism) and bool(mechanism.num_steps == 1),
     bracket=_one_run,
-    reduction=never,
+    below=itself,
     regime="sampled once",
 )
 
@@ -163,10 +162,12 @@ def _law(of: Distribution, mechanism: PoissonSampled, step: float, side: Side, t
     return BASES[Pld].law(loss, float(mechanism.sampling_prob), step, side, tail)
 
 
-def _weaker(of: Distribution, mechanism: PoissonSampled) -> PoissonSampled | None:
+def _below(of: Distribution, mechanism: PoissonSampled) -> PoissonSampled | None:
     """What reveals no more than a run, sampled as it is."""
-    less = None if of.weaker is None else of.weaker(mechanism.mechanism)
-    return None if less is None else dataclasses.replace(mechanism, mechanism=less)
+    run = of.below(mechanism.mechanism)
+    if run is mechanism.mechanism or run is None:
+        return None if run is None else mechanism
+    return dataclasses.replace(mechanism, mechanism=run)
 
 
 def _distribution(distribution_of: Callable[..., Distribution | None]) -> Distribution:
@@ -182,8 +183,7 @@ def _distribution(distribution_of: Callable[..., Distribution | None]) -> Distri
         parts=parts_by_laws(laws),
         scale=lambda mechanism: _scale(of(mechanism), mechanism),
         largest_loss=lambda mechanism: _largest_loss(of(mechanism), mechanism),
-        reduction=lambda mechanism: of(mechanism).reduction(mechanism.mechanism),
-        weaker=lambda mechanism: _weaker(of(mechanism), mechanism),
+        below=lambda mechanism: _below(of(mechanism), mechanism),
         width_constant=lambda mechanism: of(mechanism).width_constant(mechanism.mechanism),
         is_from_above=lambda mechanism: of(mechanism).is_from_above(mechanism.mechanism),
         is_envelope=lambda mechanism: of(mechanism).is_envelope(mechanism.mechanism),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jaxacct import _trees
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Lanes, Method, Query, RenyiMethod, always
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Lanes, Method, Query, RenyiMethod
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._orders import MIXED
@@ -32,7 +32,7 @@ _SHARE_DOWN = 1.0 - 2.0**-44  # of a mean number of runs: expm1, quotients and p
 _SMALLEST = 2.0**-900  # shapes nearer to 0 count as it: their products with a rate would be no doubles
 # Renyi orders whose divergences are read in the place of those of smaller orders: all in the grids, up to the largest,
 # so that one grid says nearly what the next one does
-_ABOVE = (*MIXED[0][::4], *np.geomspace(MIXED[0][-1], MIXED[-1][-1], 17).round().tolist())
+_ABOVE = (*MIXED[0], *np.geomspace(MIXED[0][-1], MIXED[-1][-1], 61)[1:].round().tolist())
 
 
 def _has_numbers(mechanism: PrivateSelection) -> bool:
@@ -168,7 +168,6 @@ def tables(
         cold=Cost.MICROSECONDS,
         applies=is_pure,
         bracket=bracket,
-        reduction=always,
         regime="runs that are purely differentially private",
     )
     renyi = RenyiMethod(

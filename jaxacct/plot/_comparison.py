@@ -98,19 +98,14 @@ def _rows(entries: Sequence[Entry]) -> list[str]:
     decisive = {d for d, value in sides.items() if value == answer}
 
     def place(method: str) -> tuple[int, float]:
-        own = [entry for entry in entries if _row(entry) == method]
+        own = [entry for entry in entries if entry.method == method]
         uppers = [e for e in own if e.bound is not Bound.LOWER]
         deciding = [e.value for e in uppers if e.direction in decisive]
         if deciding:
             return 0, min(deciding)
         return (1, min(e.value for e in uppers)) if uppers else (2, -max(e.value for e in own))
 
-    return sorted(dict.fromkeys(_row(entry) for entry in entries), key=place)
-
-
-def _row(entry: Entry) -> str:
-    """The row of an entry: its method, under one name for both ends."""
-    return entry.method.removesuffix(" from below").removesuffix(",")
+    return sorted(dict.fromkeys(entry.method for entry in entries), key=place)
 
 
 def _draw_marks(ax: Axes, entries: Sequence[Entry], rows: Sequence[str], answer: float, color: str) -> None:
@@ -119,7 +114,7 @@ def _draw_marks(ax: Axes, entries: Sequence[Entry], rows: Sequence[str], answer:
     left = Counter[float]()  # marks at the left margin, by height
     for entry in entries:
         style, shift = _style_of(entry, color)
-        y = rows.index(_row(entry)) + shift
+        y = rows.index(entry.method) + shift
         if entry.value >= NO_BOUND or (answer < NO_BOUND and entry.value > _LARGE * answer):
             far.append(entry)
             _at_margin(ax, 0.985, y, "no bound" if entry.value >= NO_BOUND else shown(entry.value, 3), style)

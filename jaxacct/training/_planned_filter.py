@@ -81,7 +81,8 @@ class PlannedFilter:
         if self._epsilon == 0.0:
             raise ValueError(f"target_epsilon={target_epsilon!r} must be > 0: no release fits a budget of 0")
         known = distribution_of(planned)
-        if known is None or known.reduction(planned) or known.is_envelope(planned) or known.is_from_above(planned):
+        is_own = known is not None and known.below(planned) is planned
+        if known is None or not is_own or known.is_envelope(planned) or known.is_from_above(planned):
             raise ValueError(
                 f"planned={planned!r} must have a loss distribution of its own: what other releases are compared with "
                 "is known from above only; take RenyiFilter"

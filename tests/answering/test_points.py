@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct._method import BracketMethod, Cost, Query
+from jaxacct._method import BracketMethod, Cost, Query, itself
 from jaxacct._types import Ends
 from jaxacct.answering import _found, _loop
 from jaxacct.answering._question import interval_question
@@ -122,7 +122,7 @@ def test_a_lower_end_of_a_reduction_is_not_handed_on_as_the_mechanisms():
         ends=frozenset({ja.Bound.UPPER, ja.Bound.LOWER}),
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
-        reduction=lambda mechanism: False,
+        below=itself,
         bracket=lambda mechanism, query, target, at: at.known,
     )
     _loop._ask_host(method, question.directions, found)

@@ -162,6 +162,56 @@ def test_what_is_out_of_range_says_nothing():
         assert 0 < found[d].lower[3] <= found[d].upper[3] <= found[d].lower[3] * (1 + 1e-6)
 
 
+def _log_moments(sigma, steps, most):
+    """log E X^j, j = 0, 1, .. to `most`, by the recurrence for a power of a power series."""
+    with mp.workdps(200):
+        c = [mp.exp(i * (i - 1) / (2 * mp.mpf(sigma) ** 2)) / mp.factorial(i) for i in range(most + 1)]
+        d = [mp.mpf(1)]
+        for n in range(1, most + 1):
+            d.append(mp.fsum(((steps + 1) * i - n) * c[i] * d[n - i] for i in range(1, n + 1)) / n)
+        return [float(mp.log(x * mp.factorial(j)) - j * mp.log(steps)) for j, x in enumerate(d)]
+
+
+@pytest.mark.parametrize(("sigma", "steps", "excess"), [(14.0, 38908, 4.0), (7.0, 37, 5.0), (17.0, 700, 4.0)])
+def test_high_moments_are_bounded_closely(sigma, steps, excess):
+    """Within the square root that Stirling's formula brings, sqrt(2 pi j), and a little where X is wide."""
+    exact, j = _log_moments(sigma, steps, 150), np.array([33, 48, 49, 60, 90, 150])
+    found = plans._high_moments(np.array([sigma]), np.array([float(steps)]), j[None].astype(float))[0]
+    assert all(exact[k] <= x <= exact[k] + excess for k, x in zip(j, found, strict=True))
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(0.6, 7), (1.7, 193), (5.0, 50), (14.0, 2)])
+@np.errstate(all="ignore")
+def test_high_moments_of_wide_averages_are_never_too_small(sigma, steps):
+    exact, j = _log_moments(sigma, steps, 240), np.arange(33, 241, 9)
+    found = plans._high_moments(np.array([sigma]), np.array([float(steps)]), j[None].astype(float))[0]
+    assert all(exact[k] <= x for k, x in zip(j, found, strict=True))
+
+
+@pytest.mark.parametrize(("sigma", "steps", "order"), [(36.6, 118_397.0, 47.0), (15.0, 441_124.0, 116.0)])
+@np.errstate(all="ignore")
+def test_averages_far_narrower_than_the_line_have_samples(sigma, steps, order):
+    """As in a composition whose other parts decide: few samples, where the largest moments say how far they go."""
+    lane, t, orders = np.array([0]), np.array([steps]), np.array([order])
+    of = rule(np.array([sigma]), int(num_nodes(np.array([sigma]), WHOLE)[0]), WHOLE)
+    at = plans.plan(of, lane, plans.guide(of, lane, t, t, orders), orders, np.array([8.0 * order]))
+    assert at.num_nodes[0] > 0
+    assert at.own[0] + at.other[0] < 300
+
+
+def test_moments_of_larger_orders_are_bounded_closely():
+    """Of X so narrow that log M(a) is about a^2 / (2 sigma^2 t), to twice the order of the line."""
+    sigma, steps, order, ones = 19.0, 619_391.0, 3858.0, np.ones(1)
+    lane, t, orders = np.array([0]), np.array([steps]), np.array([order])
+    of = rule(np.array([sigma]), int(num_nodes(np.array([sigma]), CLIPPED)[0]), CLIPPED)
+    at = clipped.clipping(of, lane, t, ones, np.array([1e-17]))
+    tilt, width, _ = clipped.saddle_of(at, t, clipped.saddles(at, t), orders)
+    known = clipped.bounds(at, lane, t, t, tilt, width)
+    a = 1.0 + np.array([[1.5, 2.0]]) * (order - 1.0)
+    about = 0.5 * a * (a - 1.0) / (sigma**2 * steps)
+    assert np.all(known.markov(a).min(2) <= 1.1 * about + 1e-3)
+
+
 def _check_default_ends(seed, size):
     """Quick answers of a batch are never below the certified lower ends of default questions, point by point."""
     sigma, steps, selected, epochs, delta = _settings(seed, size, 0.35)

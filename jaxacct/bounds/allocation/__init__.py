@@ -17,6 +17,7 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    itself,
     never,
 )
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -92,7 +93,7 @@ def _published(
         directions=directions,
         ends=frozenset({ends}),
         bracket=bracket,
-        reduction=never,
+        below=itself,
         **{"cost": Cost.SECONDS, "cold": Cost.SECONDS, **options},
     )
 
@@ -259,7 +260,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (RandomAllocation, Gaussian): (
         EXACT,
         LARGE_NOISE,
-        moments(selects_several, single_step, many=many_brackets),
+        moments(single_step, many=many_brackets),
         _DISTRIBUTION,
         laws(spares=("direct", "fractional orders", "real orders", "geometric mean")),
         *_RENYI,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._moments import many_brackets
@@ -101,7 +101,6 @@ def _exact(bracket: Any, applies: Any, many: Any = None, *, is_quick: bool = Fal
     return BracketMethod(
         engine=Engine.CONTOUR,
         name="exact",
-        name_below="exact, from below",
         theorem="Feldman & Shenfeld 2025, Theorem 3.1",
         directions=BOTH,
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
@@ -109,7 +108,7 @@ def _exact(bracket: Any, applies: Any, many: Any = None, *, is_quick: bool = Fal
         cold=Cost.TENTHS,
         applies=applies,
         bracket=bracket,
-        reduction=never,
+        below=itself,
         named_width=1e-9,
         is_quick=is_quick,
         many=many,

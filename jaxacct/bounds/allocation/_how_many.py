@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._split import selects_several
 from jaxacct.bounds.allocation._how_many_epochs import epochs_upper, rough
@@ -263,6 +263,5 @@ HOW_MANY = BracketMethod(
     helps=selects_several,
     sharpens_reduction=True,
     bracket=_bracket,
-    reduction=always,
     regime="few steps for each of several that a record joins",
 )

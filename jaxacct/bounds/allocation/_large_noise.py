@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.divergence.gaussian._pair import gaussian_epsilon, gaussian_epsilon_from_below, gaussian_log_delta_ends
@@ -168,5 +168,5 @@ LARGE_NOISE = BracketMethod(
     cold=Cost.TENTHS,
     applies=lambda run: not is_traced(run) and bool(np.all(run.mechanism.noise_multiplier >= _LEAST_NOISE)),
     bracket=_bracket,
-    reduction=never,
+    below=itself,
 )

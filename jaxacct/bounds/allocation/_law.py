@@ -7,9 +7,9 @@ import dataclasses
 import math
 from typing import Any
 
-from jaxacct._method import always, never
+from jaxacct._method import always, itself, never
 from jaxacct.bounds._distribution import Distribution, no_gap, parts_by_laws
-from jaxacct.bounds._split import selects_several, single_step
+from jaxacct.bounds._split import single_step
 from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law_maker, spread
 from jaxacct.bounds.bases._base import MAX_LOSS, unbounded
 from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
@@ -58,8 +58,7 @@ DISTRIBUTION = Distribution(
     parts=parts_by_laws(_laws),
     scale=_scale,
     largest_loss=_largest_loss,
-    reduction=selects_several,
-    weaker=single_step,
+    below=single_step,
     width_constant=lambda mechanism: 4.0,
     gap=_gap,
     is_from_above=is_from_above,
@@ -93,8 +92,7 @@ PARTIAL_DISTRIBUTION = dataclasses.replace(
     parts=parts_by_laws(_partial_laws),
     scale=_partial_scale,
     largest_loss=_partial_largest_loss,
-    reduction=never,
-    weaker=None,
+    below=itself,
     gap=no_gap,
 )
 

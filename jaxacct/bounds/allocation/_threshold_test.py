@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._parts import flattened
@@ -162,6 +162,6 @@ THRESHOLD_TEST = BracketMethod(
     helps=selects_several,
     sharpens_reduction=True,
     bracket=_bracket,
-    reduction=never,
+    below=itself,
     regime="several steps a record",
 )

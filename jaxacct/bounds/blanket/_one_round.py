@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, always
+from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.blanket._known import blanket_round, has_blanket, report_epsilon, users_of, with_fewer
@@ -112,7 +112,6 @@ BLANKET = BracketMethod(
     regime=f"one round; Gaussian noise of a stated dimension, noise multiplier {1.0 / MOST_LOSS:g} or more; Laplace "
     f"noise in one dimension, scale 1/{MOST_LAPLACE:g} or more",
     bracket=functools.partial(_bracket, _by_blanket),
-    reduction=always,
 )
 ORDER = BracketMethod(
     engine=Engine.FORMULA,
@@ -126,5 +125,4 @@ ORDER = BracketMethod(
     is_quick=True,
     regime=f"one round, any dimension, noise multiplier {1.0 / MOST_LOSS:g} or more",
     bracket=functools.partial(_bracket, _by_order),
-    reduction=always,
 )

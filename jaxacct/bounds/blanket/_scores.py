@@ -6,7 +6,7 @@ docs/papers/blanket.md, BL-8. Replace-one adjacency; one round of however many.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.blanket._known import report_epsilon, users_of
@@ -71,6 +71,6 @@ SCORES = BracketMethod(
     cold=Cost.TENTHS,
     applies=_applies,
     bracket=_bracket,
-    reduction=never,
+    below=itself,
     regime=f"2 to 10 million users; noise multiplier {1.0 / MOST_SHIFT:g} or more; scale 1/{MOST_LAPLACE:g} or more",
 )

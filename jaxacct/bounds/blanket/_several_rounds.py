@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from jaxacct import _trees
-from jaxacct._method import always
+from jaxacct._method import always, only_analysed
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds._parts import is_scalar
@@ -113,7 +113,7 @@ DISTRIBUTION = Distribution(
     parts=in_own_relation(_parts),
     scale=_scale,
     largest_loss=unbounded,
-    reduction=always,
+    below=only_analysed,
     width_constant=lambda mechanism: 0.5,
     is_from_above=always,
     exists=_exists,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.blanket._known import density_law_of, has_blanket, users_of
 from jaxacct.divergence.check_in._response import response_floor_epsilon, response_floor_log_delta
@@ -54,6 +54,6 @@ SIGNS = BracketMethod(
     cold=Cost.MILLISECONDS,
     applies=has_blanket,
     bracket=_bracket,
-    reduction=never,
+    below=itself,
     regime="one round; a stated density",
 )

@@ -6,7 +6,7 @@ the two data sets: the direction REMOVE stands for both.
 
 from typing import Any
 
-from jaxacct._method import Cost, Method, always, never
+from jaxacct._method import Cost, Method, always, itself, never, only_analysed
 from jaxacct._types import Bound
 from jaxacct.bounds._clones_pair import is_pure
 from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, SCORES, has_noise
@@ -94,7 +94,7 @@ _CHECK_IN = (
         statics=floor.response_statics,
         one_by_one=ANY_NUMBER,
         ends=frozenset({Bound.LOWER}),
-        of_reduction=False,
+        below=itself,
     ),
     # a lower bound on the pair only, which is a reduction: it says how tight the analysis is
     profile_method(
@@ -104,7 +104,7 @@ _CHECK_IN = (
         check_in.profile_lower_log_delta,
         one_by_one=ANY_NUMBER,
         ends=frozenset({Bound.LOWER}),
-        of_reduction=True,
+        below=only_analysed,
         is_listed=False,
         applies=is_pure,
     ),

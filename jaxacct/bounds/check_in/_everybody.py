@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.mechanisms import CheckIn, Shuffled
@@ -28,7 +28,6 @@ def _bracket(mechanism: CheckIn, query: Query, target: float, at: Bracketing) ->
 
 EVERYBODY = BracketMethod(
     name="shuffle of everybody",
-    name_below="shuffle of everybody, from below",
     theorem="the same mechanism, where everybody checks in and nobody drops out",
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
@@ -36,7 +35,7 @@ EVERYBODY = BracketMethod(
     cold=Cost.MICROSECONDS,
     applies=_is_everybody,
     bracket=_bracket,
-    reduction=never,
+    below=itself,
     is_quick=True,
     regime="several rounds, everybody checks in",
 )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
 from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution
@@ -147,8 +147,7 @@ GROUPS = BracketMethod(
     is_quick=True,
     applies=is_scalar,
     bracket=_bracket,
-    reduction=always,
-    weaker=below,
+    below=below,
     regime="any strategy; of signs the absolute values",
 )
 
@@ -156,4 +155,4 @@ GROUPS = BracketMethod(
 def distribution(distribution_of: Callable[..., Distribution | None]) -> Distribution:
     """The class `Distribution` of one of the groups, as others that hold the run need it."""
     made = of_stand_in(distribution_of, lambda run: likely(run) if is_known(run) else None, THEOREM)
-    return dataclasses.replace(made, reduction=always, weaker=below)
+    return dataclasses.replace(made, below=below)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.correlated._fits import MOST_AROUND, MOST_BINS, chains
 from jaxacct.bounds.correlated._groups import likely
@@ -141,6 +141,5 @@ MARKOV = BracketMethod(
     sharpens_reduction=True,
     applies=lambda run: is_known(run) and _may_help(run),
     bracket=_bracket,
-    reduction=always,
     regime=f"bins that overlap, epsilon up to {_MOST_EPSILON:g}; to {MOST_BINS} bins of an arc or {MOST_AROUND} around",
 )

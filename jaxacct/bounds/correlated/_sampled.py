@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, always, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.correlated._groups import likely
 from jaxacct.bounds.correlated._overlaps import MOST_COVARIANCES, covariances, is_known
@@ -104,7 +104,6 @@ SAMPLED = BracketMethod(
     applies=lambda run: is_known(run) and int(run.num_batches) <= MOST_COVARIANCES,
     helps=never,
     bracket=_bracket,
-    reduction=always,
     is_listed=False,
     failure=_FAILURE,
     regime=f"an estimate, asked by name; up to {MOST_COVARIANCES} bins",

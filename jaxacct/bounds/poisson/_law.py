@@ -5,7 +5,7 @@ Zhu, Dong & Wang 2022, "Optimal accounting of differential privacy via character
 
 import math
 
-from jaxacct._method import always, never
+from jaxacct._method import always, itself
 from jaxacct.bounds._distribution import Distribution, parts_by_laws
 from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law, spread
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
@@ -31,7 +31,7 @@ DISTRIBUTION = Distribution(
     parts=parts_by_laws(_laws),
     scale=_scale,
     largest_loss=lambda mechanism: base_of(mechanism).largest_loss(mechanism),
-    reduction=never,
+    below=itself,
     width_constant=lambda mechanism: 0.5,
     gap=_gap,
     is_light=lambda mechanism: base_of(mechanism.mechanism).is_light,

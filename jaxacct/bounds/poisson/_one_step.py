@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.laplace import laplace_delta
@@ -35,7 +35,6 @@ def _bracket(mechanism: PoissonSampled, query: Query, target: float, at: Bracket
 ONE_STEP = BracketMethod(
     engine=Engine.FORMULA,
     name="exact",
-    name_below="exact, from below",
     theorem="Balle, Barthe & Gaboardi 2018, Theorems 2 and 3",
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
@@ -43,7 +42,7 @@ ONE_STEP = BracketMethod(
     cold=Cost.MILLISECONDS,
     applies=_is_one_step,
     bracket=_bracket,
-    reduction=never,
+    below=itself,
     regime="one step",
     named_width=1e-9,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, ProfileMethod, Query, never
+from jaxacct._method import BOTH, CLOSED_FORM, Bracketing, BracketMethod, Cost, ProfileMethod, Query
 from jaxacct._types import Direction, Ends
 from jaxacct.conversion import delta_from_log
 from jaxacct.mechanisms import PoissonSampled
@@ -102,7 +102,7 @@ def participation_on_host(draws: Draws, theorem: str) -> BracketMethod:
         return dict.fromkeys(at.known, Ends(0.0, float(most[0])))
 
     facts = {**_FACTS, "theorem": theorem, "cold": Cost.MICROSECONDS}
-    return BracketMethod(**facts, bracket=bracket, reduction=never)
+    return BracketMethod(**facts, bracket=bracket)
 
 
 _FACTS: dict[str, Any] = {

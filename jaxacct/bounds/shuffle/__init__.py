@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import Cost, Lanes, Method, ProfileMethod, RenyiMethod, never, no_statics
+from jaxacct._method import Cost, Lanes, Method, ProfileMethod, RenyiMethod, itself, never, no_statics, only_analysed
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds import _clones_pair as pair
@@ -154,7 +154,7 @@ _RESPONSE = profile_method(
     statics=shuffled.response_statics,
     one_by_one=ANY_NUMBER,
     ends=frozenset({Bound.LOWER}),
-    of_reduction=False,
+    below=itself,
 )
 # a lower bound on the pair only, which is a reduction: it says how tight the analysis by clones is
 _PAIR_FROM_BELOW = profile_method(
@@ -165,7 +165,7 @@ _PAIR_FROM_BELOW = profile_method(
     statics=pair.clones_statics,
     one_by_one=_POINTS_OF_ONE_ROUND,
     ends=frozenset({Bound.LOWER}),
-    of_reduction=True,
+    below=only_analysed,
     is_listed=False,
     applies=pair.has_pair,
 )
@@ -217,7 +217,7 @@ _SIGNS = profile_method(
     gaussian_reports.signs_lower_log_delta,
     statics=shuffled.response_statics,
     ends=frozenset({Bound.LOWER}),
-    of_reduction=False,
+    below=itself,
     regime="one round",
 )
 # lower bounds on the mechanism itself, whose reports anybody can add or cut to signs
@@ -228,7 +228,7 @@ REPORTS_FROM_BELOW = (
         gaussian_reports.sum_lower_epsilon,
         gaussian_reports.sum_lower_log_delta,
         ends=frozenset({Bound.LOWER}),
-        of_reduction=False,
+        below=itself,
     ),
     _SIGNS,
 )
@@ -286,7 +286,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             statics=k_ary.blanket_statics,
             one_by_one=ANY_NUMBER,
             ends=frozenset({Bound.LOWER}),
-            of_reduction=False,
+            below=itself,
             regime="one round; 3 categories or more",
         ),
         _PAIR_FROM_BELOW,

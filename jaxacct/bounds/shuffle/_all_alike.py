@@ -7,7 +7,7 @@ of random allocation, whose noise multiplier is half that of the reports. Withou
 from collections.abc import Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query, never
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, itself
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.mechanisms import Gaussian, RandomAllocation, Shuffled
 
@@ -42,5 +42,5 @@ ALL_ALIKE = BracketMethod(
     cold=Cost.TENTHS,
     bracket=_bracket,
     applies=_applies,
-    reduction=never,
+    below=itself,
 )

@@ -7,7 +7,7 @@ Replace-one adjacency; the pair is symmetric, so one direction serves. The ends 
 from collections.abc import Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, always
+from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, only_analysed
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._clones_pair import concrete_pair, has_pair
 from jaxacct.divergence.clones._composed import composed_ends
@@ -47,7 +47,7 @@ COMPOSED = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.MILLISECONDS,
     applies=_applies,
-    reduction=always,
+    below=only_analysed,
     bracket=_bracket,
     regime="several rounds",
 )

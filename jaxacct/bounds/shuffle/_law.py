@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import always, never
+from jaxacct._method import never, only_analysed
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds._clones_pair import concrete_pair, has_pair
@@ -101,7 +101,7 @@ DISTRIBUTION = Distribution(
     parts=_parts,
     scale=shuffled_scale,
     largest_loss=unbounded,
-    reduction=always,
+    below=only_analysed,
     width_constant=lambda mechanism: 0.5,
     is_from_above=never,
     exists=has_pair,

@@ -179,7 +179,6 @@ PURIFIED_ROUNDS = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.MILLISECONDS,
     applies=_applies,
-    reduction=always,
     misses_deltas=always,
     bracket=_bracket,
     helps=lambda mechanism: not has_noise(mechanism),

@@ -10,7 +10,7 @@ the data tell (the batches' shares majorise equal ones; a larger share of record
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Method, Query, never
+from jaxacct._method import Bracketing, BracketMethod, Cost, Method, Query, itself
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds.shuffled_batches._upper import (
@@ -81,7 +81,6 @@ def _bracket(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing)
 
 _KNOWN = BracketMethod(
     name="known batches",
-    name_below="opposite records",
     theorem="noise of half the size; random allocation with noise of half the size",
     directions=SHUFFLE.directions,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
@@ -89,7 +88,7 @@ _KNOWN = BracketMethod(
     cold=Cost.TENTHS,
     applies=is_shuffled,
     bracket=_bracket,
-    reduction=never,
+    below=itself,
     regime="ShuffledBatches and PartialShuffledBatches",
 )
 

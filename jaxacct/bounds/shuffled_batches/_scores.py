@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds._parts import is_scalar
@@ -114,5 +114,5 @@ SCORES = BracketMethod(
     sharpens_reduction=True,
     regime="up to 10 million batches",
     bracket=_below,
-    reduction=never,
+    below=itself,
 )

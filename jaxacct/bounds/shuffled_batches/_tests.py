@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds.allocation._largest_output import Run, delta_of, epsilon_of, tests_of
@@ -96,5 +96,5 @@ LARGEST = BracketMethod(
     sharpens_reduction=True,
     regime="the test: was any output large?",
     bracket=_below,
-    reduction=never,
+    below=itself,
 )

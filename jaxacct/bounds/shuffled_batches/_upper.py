@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always, only_analysed
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds._parts import is_scalar
@@ -118,7 +118,6 @@ SHUFFLE = BracketMethod(
     is_quick=True,
     regime=f"one epoch of at least two batches, noise multiplier {1.0 / MOST_LOSS:g} or more",
     bracket=_bracket,
-    reduction=always,
 )
 
 
@@ -161,7 +160,7 @@ DISTRIBUTION = Distribution(
     parts=in_own_relation(_parts),
     scale=_scale,
     largest_loss=unbounded,
-    reduction=always,
+    below=only_analysed,
     width_constant=lambda mechanism: 0.5,
     is_from_above=always,
     exists=hides,

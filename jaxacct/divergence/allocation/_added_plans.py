@@ -20,11 +20,16 @@ _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far
 TOP = 1.5  # samples serve orders up to this over the line's, less 1
 _DEPTH = 30.0  # in log: samples are taken until they are this far below the largest
 _DIGITS = 28.0  # in log: what is left out of a line is this far below its largest value
-_CENTRES = np.array([2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.11, 0.07, 0.04, 0.02])  # lines tried, over the order
+# lines tried, over the order
+_CENTRES = np.array([32.0, 16.0, 8.0, 4.0, 2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.11, 0.07, 0.04, 0.02])
 _MOST_LOSS = 16.0  # in log: by which errors may grow from where a line is sharpest
+_SPARED = 0.5  # in log: for fewer nodes the line may lie where they grow by as much
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
-_MOST_NODES, _MOST_SAMPLES = 2048, 1024  # of a line, and of both profiles together: longer ones are left to others
-_MOST_POWER = 32  # of the moments behind Markov's bounds of the remove direction
+_MOST_NODES, _MOST_SAMPLES = 4096, 1024  # of a line, and of both profiles together: longer ones are left to others
+# powers of the moments behind Markov's bounds of the remove direction: each up to this, and some beyond, up to as many
+# standard deviations of X over its variance
+_MOST_POWER, _NUM_HIGHER, _HIGHEST = 32, 12, 14.0
+_NUM_SERIES = 48  # terms of the series behind a higher one; its later terms are bounded together
 # At least what rounding may take from their logarithms. Where a coefficient is a double its exponent is made of parts
 # below 1700, as log i! + i log t < 1000: those of a product of coefficients err by 4 ULP of 3400 in all, 32 sums and
 # products of 32 terms by 36 ULP each, logarithms and their sums by 4 ULP of 3000: 27,000 ULP, or 3e-12.
@@ -72,7 +77,8 @@ class Guide(NamedTuple):
     logs: Real  # at least log E e^{-c (X-1)}
     epsilon: Real  # increasing
     log_delta: Real  # at least log delta, add direction, from there on
-    log_markov: Real  # [R, _MOST_POWER - 1]: at least log delta + (j - 1) eps, remove direction, j = 2, 3, ..
+    powers: Real  # [R, J], whole, from 2 on
+    log_markov: Real  # [R, J]: at least log delta + (j - 1) eps, remove direction, of each power j
 
     def log_upper(self, epsilon: Real) -> Real:
         """At least log delta [R, A], add direction, at `epsilon` [R, A] >= 0: the least of all knots' bounds."""
@@ -126,11 +132,45 @@ def guide(of: Rule, lane: Any, steps: Real, mean: Real, order: Real) -> Guide:
     bound = epsilon + c * np.expm1(-epsilon) + logs - np.log(c) - 1.0
     bound = bound + 2.0**-50 * (64.0 + np.abs(logs) + c)
     log_delta = np.minimum.accumulate(np.minimum(bound, 0.0), axis=1)
-    return Guide(steps, c, logs, epsilon, log_delta, _log_markov(of.sigma[lane, 0], steps))
+    return Guide(steps, c, logs, epsilon, log_delta, *_markov(of.sigma[lane, 0], steps, spread[lane]))
 
 
-def _log_markov(sigma: Real, steps: Real) -> Real:
-    """At least log of (1/j) (1 - 1/j)^(j-1) E X^j [R, J], j = 2, 3, ..: Markov's bound on delta e^{(j-1) eps}.
+def _markov(sigma: Real, steps: Real, spread: Real) -> tuple[Real, Real]:
+    """Powers j [R, J], and at least log of (1/j) (1 - 1/j)^(j-1) E X^j: Markov's bound on delta e^{(j-1) eps}."""
+    low = np.arange(2.0, _MOST_POWER + 1.0)
+    top = np.maximum(_HIGHEST / spread[:, None] / (_MOST_POWER + 1.0), 1.0)
+    high = np.round((_MOST_POWER + 1.0) * top ** np.linspace(0.0, 1.0, _NUM_HIGHER))
+    powers = np.concatenate([np.broadcast_to(low, (len(steps), len(low))), high], axis=1)
+    logs = np.concatenate([_low_moments(sigma, steps), _high_moments(sigma, steps, high)], axis=1)
+    return powers, logs - np.log(powers) + (powers - 1.0) * np.log1p(-1.0 / powers)
+
+
+def _high_moments(sigma: Real, steps: Real, j: Real) -> Real:
+    """At least log E X^j [R, J], whole j > `_NUM_SERIES` / 2, where X is narrow.
+
+    E X^j = j! t^-j [z^j] f(z)^t, f(z) = sum_i E Y^i z^i / i!, of which terms to i = j matter, none negative: the
+    coefficient is at most f(r)^t r^-j. At r = j/t, by Stirling's bound, E X^j <= sqrt(2 pi j) e^(1/(12 j) - j) f(r)^t.
+    The logarithm of the ratio of a term of f to the one before is convex in i: terms that fall from the first one left
+    out are nowhere larger than there and at i = j.
+    """
+    i, rate = np.arange(1.0, _NUM_SERIES + 2.0), sigma[:, None] ** -2.0
+    log_r = np.log(j / steps[:, None])
+
+    def term(i: Real, log_r: Real, rate: Real, log_factorial: Real) -> Real:
+        return np.exp(0.5 * i * (i - 1.0) * rate + i * log_r - log_factorial)
+
+    terms = term(i, log_r[:, :, None], rate[:, :, None], np.cumsum(np.log(i)))
+    terms = np.where(i <= j[:, :, None], terms, 0.0)
+    last = term(j, log_r, rate, j * (np.log(j) - 1.0) + 0.5 * np.log(2.0 * math.pi * j))  # of at most j!
+    rest = np.maximum(j - _NUM_SERIES, 0.0) * np.maximum(terms[:, :, -1], last)
+    falls = (i[-1] * rate + log_r - np.log(i[-1] + 1.0) < 0.0) | (j <= _NUM_SERIES)
+    grown = steps[:, None] * np.log1p(terms[:, :, :-1].sum(2) + np.where(j > _NUM_SERIES, rest, 0.0))
+    logs = 0.5 * np.log(2.0 * math.pi * j) + 1.0 / (12.0 * j) - j + grown
+    return np.where(falls, logs + _SERIES_ERROR * (1.0 + 0.1 * (j + grown)), np.inf)
+
+
+def _low_moments(sigma: Real, steps: Real) -> Real:
+    """At least log E X^j [R, J], j = 2, 3, .. to `_MOST_POWER`.
 
     With c_i = E Y^i / (i! t^i) the moments are j! d_j, d_n = (1/n) sum_i ((t+1) i - n) c_i d_{n-i}: while n <= t + 1 no
     term is negative, and beyond nothing is said.
@@ -144,16 +184,15 @@ def _log_markov(sigma: Real, steps: Real) -> Real:
         weights = ((steps[:, None] + 1.0) * powers[1 : n + 1] - n) / n
         d[:, n] = (weights * c[:, 1 : n + 1] * d[:, n - 1 :: -1][:, :n]).sum(1)
     j = powers[2:]
-    logs = np.log(d[:, 2:]) + factorials[2:] - np.log(j) + (j - 1.0) * np.log1p(-1.0 / j)
+    logs = np.log(d[:, 2:]) + factorials[2:]
     known = np.isfinite(logs) & (d[:, 2:] > _LEAST_SERIES) & (j <= steps[:, None] + 1.0)
     return np.where(known, logs + _SERIES_ERROR, np.inf)
 
 
 def other_rate(known: Guide, a: Real) -> tuple[Real, Real]:
     """Of bounds e^{log} e^{-rate eps} on delta e^{-a eps}, remove direction, `a` [R, A]: rates and logs [R, A, J]."""
-    return a[:, :, None] + np.arange(1.0, _MOST_POWER), np.broadcast_to(
-        known.log_markov[:, None], (*a.shape, _MOST_POWER - 1)
-    )
+    rates = a[:, :, None] + known.powers[:, None] - 1.0
+    return rates, np.broadcast_to(known.log_markov[:, None], rates.shape)
 
 
 class Plan(NamedTuple):
@@ -186,7 +225,7 @@ def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Plan:
     # errors are e^{c x} times those at 0, and weighted by e^{p eps} or e^{-a eps}
     right = np.maximum(tries * np.expm1(other)[:, None] - (order * other)[:, None], 0.0)
     losses = np.maximum(right, _largest_left(tries, (order - 1.0)[:, None], own[:, None]))
-    best = losses.argmin(1)
+    best = (losses <= losses.min(1, keepdims=True) + _SPARED).argmax(1)  # the further right, the fewer nodes
     loss, centre = losses[np.arange(num), best], tries[np.arange(num), best]
     # periods and heights, over t
     x, c = np.expm1(other)[lane], (centre[lane])[:, None]

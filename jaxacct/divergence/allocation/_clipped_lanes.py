@@ -45,6 +45,7 @@ _COARSE = 36  # tilts whose saddle points are looked at
 _FURTHER = np.geomspace(1.15, 6.0, 10)  # orders beyond the last of them, over it
 _TILTS = np.array([-12.0, -8.0, -5.5, -4.0, -3.0, -2.0, -1.0, 0.0, 0.7, 1.4, 2.1, 2.8, 3.6, 4.4, 5.5, 7.0, 9.0, 12.0,
                    17.0, 24.0])  # certified tilts, in widths of the saddle point from it  # fmt: skip
+_FURTHER_TILTS = np.array([1.5, 2.0])  # and over the saddle point: what bounds moments of larger orders
 _LINES = slice(5, 15)  # those of them that the line is tried through
 _MOST_TILT, _MIDDLE = 0.96, 0.75  # of the rate, at most; of the largest tilt, where the saddle point is beyond it
 _ALIASES = 32.0  # in log: copies and what lies beyond the last node are kept this far below the moment
@@ -179,7 +180,9 @@ def bounds(at: Clipping, lane: Any, steps: Real, mean: Real, tilt: Real, width: 
     most = _MOST_TILT * at.cut.rate[:, 0] * mean
     middle = np.minimum(tilt, _MIDDLE * most)
     width = np.where(tilt > 0.3 * most, np.maximum(width, np.log(most / middle) / _TILTS[-1]), width)
-    per_step = np.minimum(middle[:, None] * np.exp(width[:, None] * _TILTS), most[:, None]) / mean[:, None]
+    tilts = middle[:, None] * np.exp(width[:, None] * _TILTS)
+    further = np.maximum(middle[:, None] * _FURTHER_TILTS, tilts[:, -1:])
+    per_step = np.minimum(np.concatenate([tilts, further], axis=1), most[:, None]) / mean[:, None]
     logs = log_cut_transform(at.of, at.cut, per_step)
     tilts = per_step[lane] * steps[:, None]
     found = steps[:, None] * logs[lane]
