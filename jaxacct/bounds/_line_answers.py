@@ -64,13 +64,13 @@ def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dro
     arrays: Any = (choice.order, period, heights, used, edges, alias_orders(choice.order).T)
     line = Line(*arrays)
     if query is Query.DELTA:
-        found: Any = delta_ends(line, moments, target)  # type: ignore[arg-type]
+        found: Any = delta_ends(line, moments, target)
         upper = up(up(np.exp(found.upper), 8) + dropped, 4)
         return Ends(down(np.exp(found.lower), 8), np.minimum(upper, 1.0))
     size, excess = np.asarray(moments.log_modulus[0]), choice.order - 1.0
 
     def at(log_target: Real, start: Real) -> Any:
-        return epsilon_ends(line, moments, log_target, start)  # type: ignore[arg-type]
+        return epsilon_ends(line, moments, log_target, start)
 
     found = at(np.log(target), np.maximum((size - np.log(target)) / excess, 1e-300))
     if not np.any(dropped):

@@ -24,6 +24,7 @@ from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, rule
 from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments, log_moment_guess
+from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.special import down, up
 
@@ -32,6 +33,7 @@ _MOST_ORDERS = tuple(0.9 * j for j in POWERS)
 MOST_ORDER = _MOST_ORDERS[-1]
 _STEP_DIGITS = 37.0  # in log: what the rule behind a sampled step's moment may leave out, for all of them
 _NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where the loss at one for all would be large
+_FAR_FALL = 40.0  # in log: sampled steps that fall by less beyond the last node are looked at more closely
 _MOST_SHORT, _MOST_LONG = 600, 4096  # nodes of the line: of rounds by lines of their own, and of others
 
 
@@ -395,9 +397,19 @@ class Steps:
                 for k, c in enumerate(aliases[lane]):
                     log_moment, _, slack = of.moments(float(c), 0.0, 1, tolerance)
                     alias[lane, k] += times * float(log_moment[0] + slack[0])
-                rows[4][lane] += times * of.decay(order, heights[lane, -1:], tolerance)
+                rows[4][lane] += times * _decay(of, times, order, heights[lane, -1:], tolerance)
         found: Any = [x.T for x in rows]
         return LineMoments(*found)
+
+
+def _decay(of: SampledStep, times: float, order: float, height: Real, tolerance: float) -> Real:
+    """At least log |M/M(a)| of a sampled step beyond `height` [1]: by another contour too, where one says little."""
+    found = of.decay(order, height, tolerance)
+    if times * found[0] > -_FAR_FALL:
+        power = order if of.direction is Direction.REMOVE else 1.0 - order
+        turned = sampled_gaussian_decay(of.noise_multiplier, of.sampling_prob, np.array([power]), float(height[0]))
+        found = np.minimum(found, turned)
+    return found
 
 
 def summed(parts: list[LineMoments]) -> LineMoments:
