@@ -20,6 +20,11 @@ from jaxacct._precision import FEW_LANES
 from jaxacct._types import Bound, Direction, Ends, Progress
 from jaxacct.mechanisms._base import Mechanism
 
+# the probability, over its samples, that one answer that is an ESTIMATE is less than the truth: over 1,000 of a search
+# it is 1e-9
+FAILURE = 1e-12
+# Renyi order: those above are whole wherever a method of fractional orders is tried
+FRACTIONAL_TOP = 16.0
 # the directions of a method that bounds add-or-remove adjacency as a whole
 BOTH = (Direction.REMOVE, Direction.ADD)
 
@@ -75,6 +80,37 @@ class Engine(enum.Enum):
     RENYI = "Renyi divergences"
     TEST = "the errors of a test"
     OTHERS = "the answers about a simpler scheme, or about parts"
+
+
+class Role(enum.Enum):
+    """When a method is asked of what it covers; one that gives a lower end alone, only where that is wanted.
+
+    Attributes:
+      QUICK: by every question, as long as the bracket is wide; so are all methods on lanes that say nothing else.
+      NARROW: by questions that want a narrow bracket, not by quick ones; so are brackets that say nothing else.
+      SHARPER: as NARROW, and where the bracket is narrow too: it may be sharper than the reduction that this is of.
+      EXACT: as QUICK; its upper end is the mechanism's own up to rounding, and no upper bound is asked after it.
+      LAST: by every question, where no other method has found a finite bound.
+      IN_PROGRAMS: inside traced code alone: of concrete numbers brackets know more, at no higher price.
+      BEST_IN_PROGRAMS: so too, and those after it that take longer than microseconds are spared their program.
+      BY_NAME: by its name only: another method is never worse.
+    """
+
+    QUICK = enum.auto()
+    NARROW = enum.auto()
+    SHARPER = enum.auto()
+    EXACT = enum.auto()
+    LAST = enum.auto()
+    IN_PROGRAMS = enum.auto()
+    BEST_IN_PROGRAMS = enum.auto()
+    BY_NAME = enum.auto()
+
+
+def only_where(
+    holds: Callable[[Any], bool], role: Role, *, otherwise: Role = Role.BY_NAME
+) -> Callable[[Mechanism], Role]:
+    """A role that depends on the mechanism, for the field of this name."""
+    return lambda mechanism: role if holds(mechanism) else otherwise
 
 
 def always(mechanism: Mechanism) -> bool:
@@ -155,16 +191,9 @@ class Method:
         those of a reduction, and another mechanism that reveals no more is asked; None where none is known
         (`only_analysed`). Must be said where there is a lower end.
       applies: ``(mechanism) -> `` whether the theorem covers its fields; elsewhere the method does not exist.
-      helps: ``(mechanism) -> `` False where another method is never worse: listed by `compare`, not asked by `epsilon`.
-      is_exact: the upper end is the mechanism's own value up to rounding: nothing can be tighter.
-      sharpens_reduction: may be sharper than the reduction that the others analyse, so it is asked even where the
-        reduction's value is known closely.
+      role: when it is asked, or ``(mechanism) -> `` that.
       misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses so that its deltas may miss what its
         epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
-      is_listed: whether `compare` shows it.
-      is_last_resort: asked only where no other method has found a finite bound; then by quick questions too.
-      is_quick: of a bracket: quick questions ask it too, as it costs less than the methods on lanes that it spares.
-      failure: the probability, over its samples, that one answer of an ESTIMATE is less than the truth.
       engine: what does its work, as a plan says it.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
@@ -177,24 +206,30 @@ class Method:
     cold: Cost
     below: Callable[[Any], Any] | None = None
     applies: Callable[[Any], bool] = always
-    helps: Callable[[Any], bool] = always
-    is_exact: bool = False
-    sharpens_reduction: bool = False
+    role: Role | Callable[[Any], Role] = Role.NARROW
     misses_deltas: Callable[[Any], bool] = never
-    is_listed: bool = True
-    is_last_resort: bool = False
-    is_quick: bool = False
-    failure: float = 0.0
     engine: Engine = Engine.OTHERS
     regime: str = ""
 
     def __post_init__(self) -> None:
         if Bound.LOWER in self.ends and self.below is None:
             raise TypeError(f"method {self.name!r} does not say what its lower end bounds")
+        if Bound.ESTIMATE in self.ends and self.role is not Role.BY_NAME:
+            raise TypeError(f"method {self.name!r} gives estimates: its role must be {Role.BY_NAME}")
 
     def source(self, mechanism: Mechanism) -> str:
         """The paper and theorem, for `mechanism`."""
         return self.theorem if isinstance(self.theorem, str) else self.theorem(mechanism)
+
+    def role_for(self, mechanism: Mechanism) -> Role:
+        """When it is asked about `mechanism`; of a batch, about some of its points."""
+        return self.role if isinstance(self.role, Role) else self.role(mechanism)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether `compare` shows it: what certifies an end of the mechanism's value, of concrete numbers too."""
+        is_bound = Bound.ESTIMATE not in self.ends and (Bound.UPPER in self.ends or self.below is not only_analysed)
+        return is_bound and self.engine is not Engine.LAWS and self.role is not Role.LAST
 
     def weaker(self, mechanism: Mechanism) -> Mechanism | None:
         """Whose lower ends bound `mechanism` from below, be it that itself; None if no such is known."""
@@ -214,18 +249,11 @@ class LaneMethod(Method):
     """A method that runs on lanes, and inside a user's traced program.
 
     Attributes:
-      only_traced: ``(mechanism) -> `` whether it is asked inside traced code and by name only: of concrete numbers
-        methods on the host know more, at no higher price.
-      spares: names of the methods that traced code leaves out where this one is asked: they would have to be compiled,
-        and are seldom sharper.
-      needs_known: it is made of numbers that are concrete while a program is traced, and does not apply to lanes, where
-        all are arrays.
+      lanes: how its kernel is called.
     """
 
+    role: Role | Callable[[Any], Role] = Role.QUICK
     lanes: Lanes = Lanes()
-    only_traced: Callable[[Any], bool] = never
-    spares: tuple[str, ...] = ()
-    needs_known: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -233,25 +261,24 @@ class RenyiMethod(LaneMethod):
     """By Renyi divergences; upper bounds.
 
     Attributes:
-      rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``.
+      rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``, for orders from 1 to inf; or one for each direction,
+        where those of adding a record are smaller: then that of REMOVE answers for both.
       grids: grids of orders from small to large; the next is tried where the best order is the last.
-      up_to_order: asked only where the best order so far is at most this, or there is none.
-      add_rdp: of a method of both directions, where the add direction has smaller Renyi divergences: they answer where
-        that direction's curve is wanted; None for the same.
-      least_order: where order 1 is wanted, the order that is looked at in its place; 1.0 for a method that takes the
-        orders 1 and inf as well. Others say nothing of order inf.
     """
 
     engine: Engine = Engine.RENYI
-    rdp: Callable[..., jax.Array]
+    rdp: Callable[..., jax.Array] | Mapping[Direction, Callable[..., jax.Array]]
     grids: tuple[tuple[float, ...], ...]
-    up_to_order: float = math.inf
-    add_rdp: Callable[..., jax.Array] | None = None
-    least_order: float = 1.02
 
     def curve(self, direction: Direction) -> Callable[..., jax.Array]:
         """The function of one direction's Renyi divergences."""
-        return self.add_rdp if direction is Direction.ADD and self.add_rdp is not None else self.rdp
+        return self.rdp if callable(self.rdp) else self.rdp[direction]
+
+    @property
+    def up_to_order(self) -> float:
+        """The best order so far up to which it is asked: grids that end at a low order leave those above to others."""
+        top = self.grids[0][-1]
+        return math.ceil(top) if top < FRACTIONAL_TOP else math.inf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -309,18 +336,7 @@ class Bracketing:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class TwoEndedMethod(Method):
-    """A method that brackets the value.
-
-    Attributes:
-      named_width: relative width to reach where the method is asked by name; None: that of the question.
-    """
-
-    named_width: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class BracketMethod(TwoEndedMethod):
+class BracketMethod(Method):
     """By a certified bracket of the value, one concrete point at a time, on the host.
 
     Attributes:

@@ -4,6 +4,7 @@ Checks of the source read it as a syntax tree; each is also run on a snippet tha
 """
 
 import ast
+import dataclasses
 import importlib
 import pkgutil
 import sys
@@ -17,7 +18,7 @@ from support.importing import named_modules
 import jaxacct
 import jaxacct as ja
 from jaxacct import bounds, mechanisms
-from jaxacct._method import LaneMethod, Method, ProfileMethod, RenyiMethod
+from jaxacct._method import LaneMethod, Method, ProfileMethod, RenyiMethod, Role
 from jaxacct._types import Bound
 from jaxacct.answering import _loop
 from jaxacct.bounds import methods_for
@@ -373,6 +374,14 @@ def test_every_lower_end_says_what_it_bounds(examples):
         ProfileMethod(
             name="silent", theorem="", directions=(), cost=0, cold=0, log_delta=None, epsilon=None, ends={Bound.LOWER}
         )
+
+
+def test_estimates_are_asked_by_name_only(examples):
+    estimates = [m for e in examples for m in methods_for(e) if Bound.ESTIMATE in m.ends]
+    assert estimates
+    assert all(method.role is Role.BY_NAME and not method.is_listed for method in estimates)
+    with pytest.raises(TypeError, match="gives estimates"):
+        dataclasses.replace(estimates[0], role=Role.NARROW)
 
 
 def test_theorems_are_named_so_that_by_can_stand_before_them(examples):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct import _trees
-from jaxacct._method import LaneMethod, Method, Query
+from jaxacct._method import LaneMethod, Method, Query, Role
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct._validate import check_precision
@@ -87,7 +87,8 @@ def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: flo
     every = [method for method in methods_for(mechanism, is_batch=not scalar) if method.is_listed]
     lanes = [method for method in every if isinstance(method, LaneMethod)]
     is_quick = width == math.inf
-    hosts = [m for m in every if m not in lanes and (not is_quick or m.is_quick)] if scalar else []
+    hosts = [m for m in every if m not in lanes] if scalar else []
+    hosts = [m for m in hosts if not is_quick or m.role_for(mechanism) is Role.QUICK]
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
     for direction in directions_of(mechanism, None):

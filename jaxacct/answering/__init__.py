@@ -7,9 +7,9 @@ The words used here and in the messages:
   inside a user's traced code. A method on the *host* takes one concrete point at a time.
 * A *direction* is one side of add-or-remove adjacency; the answer is the larger of both. Replace-one has one only.
 * A *quick* question leaves the host's methods out: it is asked with ``precision=inf``, or inside traced code. The
-  *quick methods* are those that it asks: closed forms and Renyi divergences, on lanes. (Outside traced code a bracket
-  that has a program for quick questions comes before them, and a last resort on the host follows where they find no
-  finite bound.)
+  *quick methods* are those that it asks: closed forms and Renyi divergences, on lanes. (Outside traced code brackets
+  whose role is quick come before them, and a last resort on the host follows where they find no finite bound.)
+* The *role* of a method says which questions ask it, and after what (`jaxacct._method.Role`).
 * An *exact* method's upper end is the mechanism's own value up to rounding.
 * A *reduction* is a mechanism or pair that dominates the one in question and is analysed in its place; a lower end of
   its value is no lower end of the mechanism's.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jnp
-from jaxacct._method import BracketMethod, Method, Query
+from jaxacct._method import BracketMethod, Method, Query, Role
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, TooFineError
 from jaxacct.answering._lanes import Answer
@@ -112,7 +112,7 @@ class Found:
         gains = (value < self.upper[direction]) | (self.source[direction] < 0)
         self.upper[direction] = np.minimum(self.upper[direction], value)
         self.source[direction] = np.where(gains, number, self.source[direction])
-        if asked.method.is_exact:
+        if asked.method.role_for(self.question.mechanism) is Role.EXACT:
             self.exact.add(direction)
 
     def raise_lower(self, value: Any, direction: Direction, *, of_reduction: Any) -> None:

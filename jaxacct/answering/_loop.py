@@ -20,6 +20,7 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    Role,
 )
 from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -39,14 +40,14 @@ def answer(question: Question) -> Found:
     """What the methods of the plan find, asked one after the other as long as something is open."""
     every = plan(question)
     found, sharpens = Found.nothing(question), False
-    for _, group in itertools.groupby(every, key=_kind_and_directions):
+    for _, group in itertools.groupby(every, lambda step: (isinstance(step.method, LaneMethod), step.directions)):
         steps = list(group)
         if isinstance(steps[0].method, LaneMethod):
             _ask_one_sided(steps, found)
         else:
             for step in steps:
                 _ask_two_sided(step, found)
-                sharpens = sharpens or step.method.sharpens_reduction
+                sharpens = sharpens or step.method.role_for(question.mechanism) is Role.SHARPER
     if sharpens and not question.is_traced:
         _ask_what_decides(every, found)
     if not question.is_traced:
@@ -59,10 +60,6 @@ def answer(question: Question) -> Found:
             invert(found, answer)
         _finish(found)
     return found
-
-
-def _kind_and_directions(step: Step) -> tuple[bool, tuple[Direction, ...]]:
-    return isinstance(step.method, LaneMethod), step.directions
 
 
 # Methods on lanes
@@ -193,9 +190,10 @@ def _ask_host(
         directions = [d for d in directions if (method, d) not in found.skipped]
         if not directions:
             return
-    is_asked_anyway = is_asked_anyway or method.sharpens_reduction or question.method is not None
+    role = method.role_for(question.mechanism)
+    is_asked_anyway = is_asked_anyway or role is Role.SHARPER or question.method is not None
     todo = where & (np.ones(question.shape, bool) if is_asked_anyway else ~np.asarray(found.settled()))
-    if method.is_last_resort:
+    if role is Role.LAST:
         todo = where & (np.asarray(found.high) >= question.query.worst)
     are_together = brackets_together(method, question, int(np.count_nonzero(todo)))
     if are_together:
@@ -208,7 +206,7 @@ def _ask_host(
     for at, point in told(points, "points", int(np.count_nonzero(todo))):
         if not (todo[at] and method.applies(point.mechanism)):
             continue
-        if question.method is None and not method.helps(point.mechanism):
+        if question.method is None and method.role_for(point.mechanism) is Role.BY_NAME:
             continue
         asked = True
         of_reduction[at] = method.is_of_reduction(point.mechanism)
@@ -247,10 +245,7 @@ def bracket_on_host(
     method: BracketMethod, question: Question, known: dict[Direction, Ends[float]]
 ) -> dict[Direction, Ends[float]]:
     """The ends that a host's method gives for one point, in the directions of `known`."""
-    width = question.width
-    if question.method is not None and method.named_width is not None:
-        width = method.named_width
-    width = question.query.width if math.isinf(width) else width
+    width = question.query.width if math.isinf(question.width) else question.width
     inverts, share = question.inverts and not method.misses_deltas(question.mechanism), question.share
     ask = functools.partial(_ask_part, of_share=share, inverts=inverts)
     at = Bracketing(

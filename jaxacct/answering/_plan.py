@@ -6,11 +6,10 @@ and `jaxacct.accounting.plan` prints it.
 """
 
 import itertools
-import operator
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod
+from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod, Role
 from jaxacct._precision import Way, platform, way_of
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
@@ -105,9 +104,9 @@ def _plain(name: object) -> str:
 def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
-    Traced questions get the methods on lanes, quick ones the methods on lanes, the
-    brackets that are quick, and the last resorts. Otherwise every method that helps, after its cost in a fresh process
-    and then as declared; last resorts come last. Methods on lanes are asked direction by direction, so that the second
+    Their roles say which (`Role`): traced questions get the methods on lanes, as declared, quick ones those that are
+    quick. Otherwise every method that may help, after its cost in a fresh process and then as declared; last resorts
+    come last. Methods on lanes are asked direction by direction, so that the second
     direction need not be sharper than the first.
 
     Raises:
@@ -124,11 +123,9 @@ def plan(question: Question) -> tuple[Step, ...]:
             methods = _covering(methods, question)
         if not (question.is_traced or question.is_quick):
             # where both ends are wanted, what gives both may spare the program of an exact upper one
-            methods.sort(key=lambda m: (m.cold, question.wants_lower and m.is_exact))
-        if question.is_traced:
-            methods = _unspared(methods)
-        methods = _up_to_exact(methods, question)
-        methods.sort(key=operator.attrgetter("is_last_resort"))
+            methods.sort(key=lambda m: (m.cold, question.wants_lower and m.role_for(question.mechanism) is Role.EXACT))
+        methods = _up_to_best(methods, question)
+        methods.sort(key=lambda m: m.role_for(question.mechanism) is Role.LAST)
     steps = tuple(_steps(methods, question.directions))
     if choice is not None:
         _check_directions(question, choice.bound, {d for step in steps for d in step.directions})
@@ -153,33 +150,26 @@ def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
 
 
 def _is_wanted(method: Method, question: Question) -> bool:
-    if Bound.ESTIMATE in method.ends:
+    role, is_upper = method.role_for(question.mechanism), Bound.UPPER in method.ends
+    if role is Role.BY_NAME or not (is_upper or question.wants_lower):
         return False
-    if Bound.UPPER not in method.ends and not question.wants_lower:
-        return False
-    if isinstance(method, LaneMethod):
-        if not question.is_traced and method.only_traced(question.mechanism):
-            return False
-        return Bound.UPPER not in method.ends or method.helps(question.mechanism)
     if question.is_traced:
+        return isinstance(method, LaneMethod)
+    if role in (Role.IN_PROGRAMS, Role.BEST_IN_PROGRAMS):
         return False
-    if not method.helps(question.mechanism):
-        return False
-    if not question.is_quick or method.is_last_resort or method.is_quick:
-        return True
-    return question.wants_lower and Bound.UPPER not in method.ends
+    return not (question.is_quick and is_upper and role in (Role.NARROW, Role.SHARPER))
 
 
-def _unspared(methods: list[Method]) -> list[Method]:
-    """Without those that another one spares a program."""
-    spared = {name for m in methods if isinstance(m, LaneMethod) for name in m.spares}
-    return [m for m in methods if m.name not in spared]
-
-
-def _up_to_exact(methods: list[Method], question: Question) -> list[Method]:
-    """Without upper bounds after an exact one, which they cannot improve."""
-    exact = next((i for i, m in enumerate(methods) if m.is_exact), len(methods))
-    return [m for i, m in enumerate(methods) if i <= exact or (question.wants_lower and Bound.LOWER in m.ends)]
+def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
+    """Without upper bounds after an exact one, and in programs without what takes time after the best one."""
+    found: list[Method] = []
+    before: set[Role] = set()
+    for method in methods:
+        is_outdone = Role.EXACT in before or (Role.BEST_IN_PROGRAMS in before and method.cost > Cost.MICROSECONDS)
+        if not is_outdone or (question.wants_lower and Bound.LOWER in method.ends):
+            found.append(method)
+        before.add(method.role_for(question.mechanism))
+    return found
 
 
 def _steps(methods: Iterable[Method], directions: tuple[Direction, ...]) -> Iterable[Step]:
@@ -300,21 +290,23 @@ def _device_of_programs() -> str:
 
 def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
     """Why a step stands in the plan where it does."""
-    method = step.method
+    method, role = step.method, step.method.role_for(question.mechanism)
     if question.method is not None:
         return "asked by name"
-    if method.is_last_resort:
+    if role is Role.LAST:
         return "asked where no other method has found a finite bound"
-    if method.is_exact:
+    if role is Role.EXACT:
         return "exact, so that no upper bound comes after it"
     if Bound.UPPER not in method.ends:
         return "asked for the lower end"
+    if question.is_traced and role is Role.BEST_IN_PROGRAMS:
+        return "the best of those that can be part of a program, so that none that takes long comes after it"
     if question.is_traced:
         return "one of those that can be part of a program"
     if is_first:
         return "asked first, since its first answer takes least time"
     if question.is_quick:
         return "asked where it may be tighter: one of the quick methods"
-    if method.sharpens_reduction:
+    if role is Role.SHARPER:
         return "asked always, since it may be sharper than what dominates the mechanism"
     return f"asked where upper and lower end are still more than {100.0 * question.width:.2g} % apart"

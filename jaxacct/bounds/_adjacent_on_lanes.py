@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, Cost, LaneMethod, Lanes, ProfileMethod, RenyiMethod, always
+from jaxacct._method import BOTH, Cost, LaneMethod, Lanes, ProfileMethod, RenyiMethod, Role
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._orders import MIXED
 from jaxacct.mechanisms import Composed, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Skellam
@@ -51,9 +51,9 @@ def doubled(run: Any) -> Mechanism | None:
 
 
 class Asking(NamedTuple):
-    """How any mechanism is asked: its methods of a kind, and its Renyi divergences."""
+    """How any mechanism is asked: its methods of a kind whatever its numbers, and its Renyi divergences."""
 
-    methods_of: Callable[..., tuple[Any, ...]]
+    lanes_of: Callable[..., tuple[Any, ...]]
     renyi_plan: Callable[..., Any]
     least_rdp: Callable[..., jax.Array]
     renyi_bytes: Callable[..., int]
@@ -70,8 +70,8 @@ class Asking(NamedTuple):
 
 def _profiles(asking: Asking, run: Mechanism | None) -> tuple[ProfileMethod, ...]:
     """The upper profiles of both directions of a run, whatever its numbers."""
-    found = () if run is None else asking.methods_of(run, ProfileMethod)
-    return tuple(m for m in found if Bound.UPPER in m.ends and set(m.directions) >= set(BOTH) and not m.needs_known)
+    found = () if run is None else asking.lanes_of(run, ProfileMethod)
+    return tuple(m for m in found if Bound.UPPER in m.ends and set(m.directions) >= set(BOTH))
 
 
 def _profile(asking: Asking, run_of: _Run, directions: tuple[Direction, ...], theorem: str) -> ProfileMethod:
@@ -92,7 +92,7 @@ def _profile(asking: Asking, run_of: _Run, directions: tuple[Direction, ...], th
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
         applies=lambda mechanism: bool(_profiles(asking, run_of(mechanism))),
-        only_traced=always,
+        role=Role.IN_PROGRAMS,
         log_delta=least("log_delta"),
         epsilon=least("epsilon"),
         lanes=Lanes(on_host=False),
@@ -115,10 +115,9 @@ def _renyi(asking: Asking, rdp: Any, run_of: _Run, directions: tuple[Direction, 
         cost=Cost.MILLISECONDS,
         cold=Cost.SECONDS,
         applies=applies,
-        only_traced=always,
+        role=Role.IN_PROGRAMS,
         rdp=rdp,
         grids=MIXED,
-        least_order=1.0,
         lanes=Lanes(statics=statics, bytes=asking.renyi_bytes, on_host=asking.takes_numpy),
     )
 

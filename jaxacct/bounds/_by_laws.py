@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct._method import BOTH, Cost, Engine, Lanes, ProfileMethod, always
+from jaxacct._method import BOTH, Cost, Engine, Lanes, ProfileMethod, Role, always
 from jaxacct._types import Direction
 from jaxacct.bounds._clones_pair import has_pair
 from jaxacct.bounds._known_laws import Known, all_given
@@ -290,7 +290,6 @@ def _lane_bytes(*, uneven: tuple[bool, ...], known: tuple[Known | None, ...]) ->
 
 
 def laws(
-    spares: tuple[str, ...],
     applies: Callable[[Any], bool] = always,
     known_of: Callable[[Any], Known | None] = nothing_known,
     **options: Any,
@@ -298,7 +297,6 @@ def laws(
     """A method (class `ProfileMethod`) for traced programs, of what `has_laws`, of records.
 
     Args:
-      spares: the methods that need not be asked beside it.
       known_of: gives what is known of a part that has no law of traced numbers.
     """
     return ProfileMethod(
@@ -310,16 +308,11 @@ def laws(
         cold=Cost.SECONDS,
         log_delta=_log_delta,
         epsilon=_epsilon,
-        only_traced=always,
-        spares=spares,
-        is_listed=False,
         lanes=Lanes(statics=functools.partial(statics, known_of=known_of), bytes=_lane_bytes, on_host=False),
-        **{"directions": BOTH, **options},
+        **{"directions": BOTH, "role": Role.BEST_IN_PROGRAMS, **options},
     )
 
 
-def laws_of_reports(
-    spares: tuple[str, ...], applies: Callable[[Any], bool] = has_pair, **options: Any
-) -> ProfileMethod:
+def laws_of_reports(applies: Callable[[Any], bool] = has_pair, **options: Any) -> ProfileMethod:
     """A method (class `ProfileMethod`) as `laws`, of rounds of shuffled reports: REMOVE stands for both directions."""
-    return laws(spares, applies, directions=(Direction.REMOVE,), **options)
+    return laws(applies, directions=(Direction.REMOVE,), **options)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxacct._jax import Array
-from jaxacct._method import BOTH, Cost, RenyiMethod, always
+from jaxacct._method import BOTH, Cost, RenyiMethod, Role
 from jaxacct._types import Direction
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import MIXED
@@ -31,9 +31,8 @@ def by_direction(rdp: _Curve, largest: _Curve, **options: Any) -> tuple[RenyiMet
             directions=(direction,),
             cost=Cost.MILLISECONDS,
             cold=Cost.SECONDS,
-            only_traced=always,
+            role=Role.IN_PROGRAMS,
             rdp=with_limits(functools.partial(rdp, add=add), largest=functools.partial(largest, add=add)),
-            least_order=1.0,
             grids=MIXED,
             **options,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, never
 from jaxacct._patience import say_long
 from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
@@ -170,13 +170,12 @@ def reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[f
     return lambda loss: loss.delta(target), (1.0, *ALL_DELTAS)
 
 
-def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] | None = None) -> BracketMethod:
+def loss_distribution(distribution: Distribution, role: Role | Callable[[Any], Role] = Role.NARROW) -> BracketMethod:
     """The method "loss distribution" of a scheme (class `DistributionMethod`), from the scheme's declaration.
 
     Args:
-      helps: as for `Method`; None where it always helps.
+      role: as for `Method`.
     """
-    options: dict[str, Any] = {} if helps is None else {"helps": helps}
     return DistributionMethod(
         name="loss distribution",
         theorem=distribution.theorem,
@@ -188,7 +187,7 @@ def loss_distribution(distribution: Distribution, helps: Callable[[Any], bool] |
         bracket=functools.partial(_refined, distribution),
         below=distribution.below,
         distribution=distribution,
-        **options,
+        role=role,
     )
 
 

@@ -204,7 +204,6 @@ def _moment_inversion(name: str, applies: Callable[[Any], bool], **options: Any)
         "applies": lambda mechanism: applies(mechanism) and is_within_reach(mechanism),
         "bracket": bracket_on_host,
         "below": itself,
-        "named_width": 1e-9,
     }
     return BracketMethod(**{**facts, **options})
 
@@ -219,7 +218,7 @@ def beside_closed_form(applies: Callable[[Any], bool]) -> BracketMethod:
 
     One contour gives both ends. It is asked where the lower one is wanted: the closed form is planned to cost as much.
     """
-    return _moment_inversion("moment inversion", applies, cold=Cost.TENTHS, is_listed=False)
+    return _moment_inversion("moment inversion", applies, cold=Cost.TENTHS)
 
 
 EXACT = exact(is_of_gaussians)

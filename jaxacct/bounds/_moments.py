@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, itself
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._line_questions import Questions, epochs, question
 from jaxacct.bounds._many_lines import ends, is_lost, reaches
@@ -148,12 +148,12 @@ def many_brackets(
     return found
 
 
-def moments(below: Callable[[Any], Any], *, is_quick: bool = True, many: Any = None) -> BracketMethod:
+def moments(below: Callable[[Any], Any], *, role: Role = Role.QUICK, many: Any = None) -> BracketMethod:
     """The method "complex moments" (class `BracketMethod`) of a scheme.
 
     Args:
       below: as for `BracketMethod`: the mechanism itself, unless some part is analysed by a reduction.
-      is_quick: whether it costs less than the scheme's methods on lanes, so that quick questions ask it too.
+      role: as for `BracketMethod`: quick questions ask it where it costs less than the scheme's methods on lanes.
       many: its brackets of many points at once, or None; see `BracketMethod`.
     """
     return BracketMethod(
@@ -167,9 +167,9 @@ def moments(below: Callable[[Any], Any], *, is_quick: bool = True, many: Any = N
         applies=composes,
         bracket=_bracket,
         below=below,
-        is_quick=is_quick,
+        role=role,
         many=many,
     )
 
 
-MOMENTS = moments(itself, is_quick=False)
+MOMENTS = moments(itself, role=Role.NARROW)

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, itself, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, Role, itself
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import fixed_batches, group, parallel_poisson, shuffled_batches
 from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
@@ -348,14 +348,14 @@ def tables(
             REPLACED_STEP,
             *shuffled_batches.REPLACED,
             loss_distribution(_PAIRS),
-            loss_distribution(stand_ins, helps=never),
+            loss_distribution(stand_ins, Role.BY_NAME),
             *replaced_on_lanes(asking),
         ),
         (ZeroOut,): (
             empty,
             fixed,
             loss_distribution(_PAIRS),
-            loss_distribution(same, helps=never),
+            loss_distribution(same, Role.BY_NAME),
             *emptied_on_lanes(asking, _alone),
         ),
     }

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from jaxacct._jax import Array, jax
 from jaxacct._method import (
     BOTH,
+    FRACTIONAL_TOP,
     Bracketing,
     BracketMethod,
     Cost,
@@ -23,10 +24,10 @@ from jaxacct._method import (
     Method,
     Query,
     RenyiMethod,
-    TwoEndedMethod,
+    Role,
     always,
     itself,
-    never,
+    only_where,
     orders_bytes,
 )
 from jaxacct._precision import is_traced
@@ -56,7 +57,6 @@ from jaxacct.bounds._by_laws import laws, laws_of_reports
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
 from jaxacct.bounds._host_line import LAPLACE, exact, is_of_gaussians
 from jaxacct.bounds._known_laws import Known, known
-from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import flattened, is_scalar
@@ -73,7 +73,6 @@ from jaxacct.special._namespace import xp
 _SHARE_DOWN = 1.0 - 2.0**-50  # rounds a share of the target down: a quotient and a sum, fewer than four roundings
 _SUM_UP = 1.0 + 2.0**-50  # rounds a sum of products up, which was added without error but for the last rounding
 _LITTLE = 0.01  # nats, of a part's loss: steers running time
-_FRACTIONAL_TOP = 16.0  # Renyi order: those above are whole wherever a method of fractional orders is tried
 
 _Kind = TypeVar("_Kind", bound=Method)
 
@@ -89,8 +88,13 @@ def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = Fals
     """
     every = [m for m in METHODS.get(mechanism.signature(), ()) if isinstance(m, kind)]
     has_brackets = any(isinstance(m, BracketMethod) for m in every)  # to look for tracers costs microseconds
-    unasked = TwoEndedMethod if is_batch else BracketMethod if has_brackets and is_traced(mechanism) else ()
+    unasked = BracketMethod if is_batch or (has_brackets and is_traced(mechanism)) else ()
     return tuple(m for m in every if isinstance(m, unasked) or m.applies(mechanism))
+
+
+def lanes_of(mechanism: Mechanism, kind: type[_Kind]) -> tuple[_Kind, ...]:
+    """A tuple of the methods of a kind, on lanes, that cover `mechanism` whatever its numbers."""
+    return tuple(m for m in methods_of(mechanism, kind) if m is not _KNOWN)
 
 
 def has_quick(mechanism: Mechanism) -> bool:
@@ -101,7 +105,7 @@ def has_quick(mechanism: Mechanism) -> bool:
     if mechanism.signature() == (Composed,):
         return all(has_quick(part) for part, _ in mechanism.parts())
     every = methods_of(mechanism, LaneMethod)
-    return any(Bound.UPPER in m.ends and not m.only_traced(mechanism) for m in every)
+    return any(Bound.UPPER in m.ends and m.role_for(mechanism) in (Role.QUICK, Role.EXACT) for m in every)
 
 
 def distribution_of(mechanism: Mechanism) -> Distribution | None:
@@ -116,8 +120,7 @@ def has_lanes(mechanism: Mechanism) -> bool:
     """
     if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())
-    every = methods_of(mechanism, LaneMethod)
-    return any(Bound.UPPER in m.ends and not m.needs_known for m in every)
+    return any(Bound.UPPER in m.ends for m in lanes_of(mechanism, LaneMethod))
 
 
 def known_of(mechanism: Mechanism) -> Known | None:
@@ -127,7 +130,7 @@ def known_of(mechanism: Mechanism) -> Known | None:
 
 def answers_in_programs(mechanism: Mechanism) -> bool:
     """bool: whether traced programs bound `mechanism` from above: by methods on lanes, or by laws of what is known."""
-    return has_lanes(mechanism) or any(m.needs_known for m in methods_of(mechanism, LaneMethod))
+    return has_lanes(mechanism) or _KNOWN in methods_of(mechanism, LaneMethod)
 
 
 def unknown_numbers(mechanism: Mechanism) -> tuple[str, ...]:
@@ -148,24 +151,19 @@ def unknown_numbers(mechanism: Mechanism) -> tuple[str, ...]:
 def renyi_plan(mechanism: Mechanism, direction: Direction) -> RenyiPlan:
     """A tuple of (Renyi method, its curve, its static arguments), of which to take the least in one direction.
 
-    Hashable, so that a kernel can be compiled for it. The first one alone where none helps.
+    Hashable, so that a kernel can be compiled for it. The first one alone where others are never worse.
     """
     usable = [m for m in methods_of(mechanism, RenyiMethod) if direction in m.directions]
-    usable = [m for m in usable if m.helps(mechanism)] or usable[:1]
+    usable = [m for m in usable if m.role_for(mechanism) is not Role.BY_NAME] or usable[:1]
     return tuple((m, m.curve(direction), tuple(sorted(m.lanes.statics(mechanism).items()))) for m in usable)
 
 
 def least_rdp(plan: RenyiPlan, mechanism: Mechanism, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], upper bound: the least over the methods of `plan`; inf [A, 1] where there is none."""
-    if not any(a < _FRACTIONAL_TOP and (a == 1.0 or a != int(a)) for a in orders):
+    if not any(a < FRACTIONAL_TOP and (a == 1.0 or a != int(a)) for a in orders):
         plan = tuple(entry for entry in plan if math.isinf(entry[0].up_to_order))
-    curves = [_at_every_order(m, curve)(mechanism, orders=orders, **dict(static)) for m, curve, static in plan]
+    curves = [curve(mechanism, orders=orders, **dict(static)) for _, curve, static in plan]
     return functools.reduce(xp.minimum, curves, xp.full((len(orders), 1), xp.inf))
-
-
-def _at_every_order(method: RenyiMethod, curve: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """A method's curve, for orders from 1 to inf."""
-    return curve if method.least_order == 1.0 else with_limits(curve, near_one=method.least_order)
 
 
 def _rdp(mechanism: Composed, *, orders: Sequence[float], parts: tuple[RenyiPlan, ...]) -> jax.Array:
@@ -203,7 +201,10 @@ def _of_records(mechanism: Composed) -> bool:
     return has_lanes(mechanism) and not is_of_reports(mechanism) and not gaussian.is_gaussian(mechanism)
 
 
-def _renyi(direction: Direction, applies: Any, **options: Any) -> RenyiMethod:
+_IF_QUICK = only_where(has_quick, Role.QUICK, otherwise=Role.IN_PROGRAMS)
+
+
+def _renyi(direction: Direction, applies: Any, role: Role | Callable[[Any], Role] = _IF_QUICK) -> RenyiMethod:
     return RenyiMethod(
         name=f"rdp ({direction.value})",
         theorem="Mironov 2017, Proposition 1 over each part's Renyi curve",
@@ -213,10 +214,8 @@ def _renyi(direction: Direction, applies: Any, **options: Any) -> RenyiMethod:
         applies=applies,
         rdp=_rdp,
         grids=MIXED,
-        least_order=1.0,
-        only_traced=lambda mechanism: not has_quick(mechanism),
+        role=role,
         lanes=Lanes(statics=functools.partial(_renyi_statics, direction), bytes=renyi_bytes, on_host=takes_numpy),
-        **options,
     )
 
 
@@ -339,8 +338,7 @@ _PART_BY_PART = BracketMethod(
     cost=Cost.TENTHS,
     cold=Cost.SECONDS,
     applies=has_lanes,
-    is_listed=False,
-    is_last_resort=True,
+    role=Role.LAST,
     bracket=_added_up,
     misses_deltas=always,
 )
@@ -352,7 +350,7 @@ _LARGEST_PART = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.SECONDS,
     applies=lambda mechanism: is_of_reports(mechanism) or above_threshold.is_composed_of_some(mechanism),
-    sharpens_reduction=True,
+    role=Role.SHARPER,
     bracket=_largest_part,
     below=itself,
 )
@@ -375,28 +373,27 @@ def _is_known(mechanism: Mechanism) -> bool:
     return bool(others) and all(known_of(part) is not None for part in others)
 
 
-_KNOWN = laws(spares=(), applies=_is_known, known_of=known_of, needs_known=True)
-
-_RDP = ("rdp (remove)", "rdp (add)")
+# of numbers that are concrete while a program is traced: of lanes, where all are arrays, it knows nothing
+_KNOWN = laws(applies=_is_known, known_of=known_of)
 
 # in the order in which they are asked, after their cost
 _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
         gaussian.EXACT,
         gaussian.BOTH_ENDS,
-        *(_renyi(d, gaussian.is_gaussian, helps=never, is_listed=False) for d in BOTH),
+        *(_renyi(d, gaussian.is_gaussian, Role.BY_NAME) for d in BOTH),
         discrete.EXACT,
         exact(_is_sampled),
         LAPLACE,
+        laws_of_reports(applies=lambda mechanism: has_laws(mechanism) and is_of_reports(mechanism)),
         *(_renyi(d, _of_reports_on_lanes) for d in BOTH),
         adjacent.TOGETHER,
         _PART_BY_PART,
         _LARGEST_PART,
         moments(_below),
-        dataclasses.replace(THRESHOLD_TEST, applies=has_several_steps, helps=always),
+        dataclasses.replace(THRESHOLD_TEST, applies=has_several_steps, role=Role.SHARPER),
         loss_distribution(DISTRIBUTION),
-        laws(spares=_RDP, applies=lambda mechanism: has_laws(mechanism) and not is_of_reports(mechanism)),
-        laws_of_reports(spares=_RDP, applies=lambda mechanism: has_laws(mechanism) and is_of_reports(mechanism)),
+        laws(applies=lambda mechanism: has_laws(mechanism) and not is_of_reports(mechanism)),
         *(_renyi(d, _of_records) for d in BOTH),
     )
 }
@@ -420,7 +417,7 @@ _TABLES = merged(
     group.tables(distribution_of),
     parallel_poisson.tables(distribution_of),
     sampled_runs.tables(distribution_of),
-    adjacent.tables(distribution_of, Asking(methods_of, renyi_plan, least_rdp, renyi_bytes, takes_numpy)),
+    adjacent.tables(distribution_of, Asking(lanes_of, renyi_plan, least_rdp, renyi_bytes, takes_numpy)),
     selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
 )
 

@@ -22,7 +22,19 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, always, itself, only_analysed
+from jaxacct._method import (
+    BOTH,
+    Bracketing,
+    BracketMethod,
+    Cost,
+    Method,
+    Query,
+    Role,
+    always,
+    itself,
+    only_analysed,
+    only_where,
+)
 from jaxacct._patience import say_long
 from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
@@ -388,8 +400,9 @@ def tables(
         misses_deltas=always,
         **_OPTIONS,
     )
+    by_replacement = only_where(lambda run: run.with_replacement, Role.NARROW)
     same = of_stand_in(stand_in, "a batch of fixed size is Poisson sampling with half the noise")
     return {
-        (FixedBatches, Gaussian): (poisson, loss_distribution(same, helps=lambda run: run.with_replacement)),
+        (FixedBatches, Gaussian): (poisson, loss_distribution(same, by_replacement)),
         (TruncatedPoisson, Gaussian): (coupled, loss_distribution(CUT)),
     }

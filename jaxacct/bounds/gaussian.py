@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod, RenyiMethod, never
+from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod, RenyiMethod, Role
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._host_line import beside_closed_form
 from jaxacct.bounds._limits import with_limits
@@ -145,7 +145,7 @@ EXACT = ProfileMethod(
     cost=Cost.MICROSECONDS,
     cold=Cost.TENTHS,
     applies=is_gaussian,
-    is_exact=True,
+    role=Role.EXACT,
     log_delta=_log_delta,
     lanes=CLOSED_FORM,
     epsilon=_epsilon,
@@ -157,9 +157,8 @@ _RDP = RenyiMethod(
     directions=BOTH,
     cost=Cost.MICROSECONDS,
     cold=Cost.SECONDS,
-    helps=never,  # the closed form is exact
+    role=Role.BY_NAME,  # the closed form is exact
     rdp=with_limits(_rdp),
-    least_order=1.0,
     lanes=CLOSED_FORM,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, cast
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, itself, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, Role, itself
 from jaxacct._patience import told
 from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends
@@ -217,4 +217,4 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         regime="all others",
         **options,
     )
-    return {(Group,): (exact, general, loss_distribution(distribution, helps=never))}
+    return {(Group,): (exact, general, loss_distribution(distribution, Role.BY_NAME))}

@@ -19,9 +19,8 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
-    always,
+    Role,
     itself,
-    never,
 )
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution
@@ -140,7 +139,6 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
         "directions": BOTH,
         "cost": Cost.MICROSECONDS,
         "cold": Cost.SECONDS,
-        "only_traced": always,
     }
     curve = with_limits(
         functools.partial(_rdp, top), one=lambda release: laplace_kl(top(release)), largest=lambda release: top(release)
@@ -151,7 +149,7 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
             theorem=theorem,
             log_delta=functools.partial(_log_delta, top),
             epsilon=functools.partial(_epsilon, top),
-            is_exact=True,
+            role=Role.BEST_IN_PROGRAMS,  # as it is exact
             **options,
         ),
         RenyiMethod(
@@ -159,8 +157,7 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
             theorem="Mironov 2017, Proposition 6",
             rdp=curve,
             grids=MIXED,
-            least_order=1.0,
-            helps=never,
+            role=Role.BY_NAME,
             **options,
         ),
     )
@@ -178,7 +175,6 @@ EXACT = BracketMethod(
     cold=Cost.MICROSECONDS,
     bracket=_bracket,
     below=itself,
-    named_width=1e-9,
 )
 DISTRIBUTION = of_one_release(BASES[Laplace], "the pair's own loss distribution", spread)
 

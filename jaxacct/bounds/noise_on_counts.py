@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod, always
+from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod, Role
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._one_release import of_one_release
@@ -70,7 +70,6 @@ def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
         rdp=rdp,
-        least_order=1.0,
         **options,
         lanes=CLOSED_FORM,
         grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
@@ -89,7 +88,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _renyi(
             _DEFINITION,
             with_limits(discrete_laplace_rdp, one=_discrete_laplace_kl, largest=_discrete_laplace_largest),
-            only_traced=always,
+            role=Role.IN_PROGRAMS,
         ),
     ),
     (DiscreteGaussian,): (

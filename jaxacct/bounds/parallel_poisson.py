@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, itself, never
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, Role, itself
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import group
 from jaxacct.bounds._distribution import Distribution, loss_distribution
@@ -55,4 +55,4 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         below=itself,
         regime="exact up to 512 workers",
     )
-    return {(ParallelPoisson, Gaussian): (exact, loss_distribution(distribution, helps=never))}
+    return {(ParallelPoisson, Gaussian): (exact, loss_distribution(distribution, Role.BY_NAME))}

@@ -23,8 +23,8 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    Role,
     itself,
-    never,
 )
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution
@@ -201,9 +201,8 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiM
         directions=BOTH,
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
-        helps=never,  # the closed form is exact
+        role=Role.BY_NAME,  # the closed form is exact
         rdp=with_limits(rdp, **limits),
-        least_order=1.0,
         grids=MIXED,
         lanes=CLOSED_FORM,
     )
@@ -253,7 +252,6 @@ _BY_HOST: dict[str, Any] = {
     "cold": Cost.MICROSECONDS,
     "below": itself,
     "engine": Engine.FORMULA,
-    "named_width": 1e-9,
 }
 _ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "the definition, over the outputs", spread)
 RESPONSE = dataclasses.replace(_ALONE, parts=in_own_relation(_ALONE.parts))

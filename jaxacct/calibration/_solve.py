@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import Cost, LaneMethod, Method, Query
+from jaxacct._method import FAILURE, BracketMethod, Cost, LaneMethod, Method, Query, Role
 from jaxacct._types import Bound, Direction, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import is_covered
@@ -49,10 +49,11 @@ class Solve:
         every = [self._question(batch, x) for x in (start, where.worst, where.best)]
         # a method that is named may cover part of the range: elsewhere nothing is known, and nothing affordable
         asked = [question for question in every if is_covered(question)] or every
-        on_lanes = all(isinstance(step.method, LaneMethod) for question in asked for step in plan(question))
+        steps = [(step.method, question) for question in asked for step in plan(question)]
+        on_lanes = all(isinstance(method, LaneMethod) for method, _ in steps)
+        has_bracket = any(isinstance(m, BracketMethod) and m.role_for(q.mechanism) is Role.QUICK for m, q in steps)
         quick = dict.fromkeys(m for question in asked for m in _quick_methods(question, on_lanes))
         methods = tuple(m for m in quick if isinstance(m, LaneMethod) and len(asked) == len(every))
-        has_bracket = any(step.method.is_quick for question in asked for step in plan(question))
         if methods and (self.method is not None or on_lanes or (asked[0].is_quick and not has_bracket)):
             found = by_methods(batch, methods, self.directions, target, where, start, self.tolerance)
             if np.any(found.asked["edge"] & found.is_affordable):
@@ -74,9 +75,9 @@ class Solve:
         for method in sampled:
             message = (
                 f"the calibrated value rests on estimates by {method.name!r}, all of which hold with confidence "
-                f"1 - {MOST_ASKED * method.failure:g}: it is not certified"
+                f"1 - {MOST_ASKED * FAILURE:g}: it is not certified"
             )
-            warnings.warn(EstimateWarning(message, MOST_ASKED * method.failure), stacklevel=3)
+            warnings.warn(EstimateWarning(message, MOST_ASKED * FAILURE), stacklevel=3)
         if self.precision is not None and np.any(found.asked["wide"] & found.is_affordable):
             message = f"the calibrated value rests on an interval wider than precision={self.precision:g}: it is valid"
             warnings.warn(message, PrecisionWarning, stacklevel=3)

@@ -11,7 +11,7 @@ from jaxacct._method import Query
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._line_questions import question
 from jaxacct.bounds._many_lines import ends as many_ends
-from jaxacct.bounds._moments import ComposedProfile, _bracket
+from jaxacct.bounds._moments import _bracket
 
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
 
@@ -71,7 +71,7 @@ def test_loss_distributions_agree(args):
 
 
 @pytest.mark.parametrize("direction", [REMOVE, ADD])
-def test_mixtures_agree_with_the_table_of_lines(direction):
+def test_mixtures_agree_with_loss_distributions(direction):
     """Rounds of two noise multipliers, Gaussian steps and sampled ones together."""
     parts = (
         ja.RandomAllocation(ja.Gaussian(1.0), 200, 3),
@@ -79,15 +79,39 @@ def test_mixtures_agree_with_the_table_of_lines(direction):
         ja.Gaussian(20.0),
         ja.PoissonSampled(ja.Gaussian(1.5), 0.01, num_steps=1),
     )
-    counts = (3, 2, 4, 10)
-    run = ja.Composed(parts, counts)
-    table = ComposedProfile(parts, [counts], direction).epsilon(1e-6)
+    run = ja.Composed(parts, (3, 2, 4, 10))
+    found = _narrow(run, direction)
+    assert found.lower <= ja.pld(run, direction=direction, bound=Bound.UPPER, resolution=4.0).epsilon(1e-6)
+    assert found.upper >= ja.pld(run, direction=direction, bound=Bound.LOWER, resolution=4.0).epsilon(1e-6)
+
+
+def _narrow(run, direction, delta=1e-6):
     known = {direction: ja._types.Ends(0.0, math.inf)}
     at = ja._method.Bracketing(width=1e-3, known=known, wants_lower=True, ask=None)
-    found = _bracket(run, Query.EPSILON, 1e-6, at)[direction]
-    assert found.lower <= float(table.upper[0])
-    assert found.upper >= float(table.lower[0])
+    found = _bracket(run, Query.EPSILON, delta, at)[direction]
     assert found.upper <= found.lower * (1 + 1e-3)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("noise", "prob", "steps", "epochs", "delta"),
+    [(12.37, 9.9e-5, 11_597, 3, 2e-4), (3.88, 3.6e-5, 53_363, 4, 3.4e-6), (7.54, 2e-5, 441_124, 11, 1.4e-8),
+     (18.3, 3.2e-5, 118_397, 1, 3.6e-3), (0.386, 0.0347, 5347, 1, 2.6e-3), (0.38, 0.066, 106_134, 47, 1.7e-8),
+     (0.326, 0.24, 14_555, 5, 1e-6)],
+)  # fmt: skip
+def test_parts_that_decide_little_or_all(noise, prob, steps, epochs, delta):
+    """Epochs far narrower than what is composed, and rare large losses: a line for each, in both directions."""
+    allocated = ja.RandomAllocation(ja.Gaussian(2.0 * noise), steps, 1, epochs)
+    run = ja.Composed((ja.PoissonSampled(ja.Gaussian(noise), prob, steps), allocated, ja.Gaussian(5.0 * noise)), 1)
+    for direction in (REMOVE, ADD):
+        _narrow(run, direction, delta)
+
+
+@pytest.mark.parametrize(("noise", "steps", "epochs", "delta"), [(19.1, 619_391, 94, 2.3e-8), (13.9, 4653, 763, 2.6e-3)])
+def test_narrow_averages_have_lines(noise, steps, epochs, delta):
+    for direction in (REMOVE, ADD):
+        found = _narrow(ja.RandomAllocation(ja.Gaussian(noise), steps, 1, epochs), direction, delta)
+        assert found.upper <= found.lower * (1 + 1e-5)
 
 
 def test_gaussian_rounds_are_closed():

@@ -17,12 +17,14 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    Role,
     itself,
-    never,
+    only_where,
 )
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._limits import NEAR_ONE, with_limits
 from jaxacct.bounds._moments import many_brackets, moments
 from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
 from jaxacct.bounds._split import selects_several, single_step, split_statics
@@ -112,7 +114,7 @@ _RENYI = (
         name="direct",
         theorem=f"{_FS}, Theorem 4.8 and Corollary 4.10",
         directions=(Direction.REMOVE,),
-        rdp=renyi.direct_remove_rdp,
+        rdp=with_limits(renyi.direct_remove_rdp, near_one=NEAR_ONE),
         grids=tuple(WHOLE[top] for top in (64, 256, 1024, 2048)),
         lanes=_SPLIT,
         **_COSTS,
@@ -121,9 +123,8 @@ _RENYI = (
         name="fractional orders",
         theorem=f"{_FS}, Theorem 3.1, Renyi moments of fractional order",
         directions=(Direction.REMOVE,),
-        rdp=renyi.fractional_remove_rdp,
+        rdp=with_limits(renyi.fractional_remove_rdp, near_one=NEAR_ONE),
         grids=(BETWEEN, LOW),  # inside a user's jit the second, half the program
-        up_to_order=9.0,
         lanes=_SPLIT,
         **_COSTS,
     ),
@@ -141,7 +142,7 @@ _RENYI = (
         name="real orders",
         theorem=f"{_FS}, Theorem 3.1, Renyi moments of real order",
         directions=(Direction.ADD,),
-        rdp=renyi.laplace_add_rdp,
+        rdp=with_limits(renyi.laplace_add_rdp, near_one=NEAR_ONE),
         grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
         lanes=_SPLIT,
         **_COSTS,
@@ -155,23 +156,25 @@ _PUBLISHED = (
         f"{_FS}, Theorem 4.6, its rate optimised",
         decomposition_epsilon,
         decomposition_delta,
-        helps=never,
+        role=Role.BY_NAME,
     ),
     _published(
         "truncated Poisson",
         f"{_FS}, Lemma 4.3, the tail by Doob's inequality",
         functools.partial(truncated_epsilon, tail_bound=doob_tail),
         functools.partial(truncated_delta, tail_bound=doob_tail),
-        helps=never,
+        role=Role.BY_NAME,
     ),
     _published(
         "recursive",
         f"{_FS}, Theorem 4.2, its threshold untied",
         functools.partial(truncated_epsilon, tail_bound=untied_tail),
         functools.partial(truncated_delta, tail_bound=untied_tail),
-        helps=never,
+        role=Role.BY_NAME,
     ),
 )
+
+
 _WITHOUT_REDUCTION = (
     _published(
         "overlap",
@@ -179,8 +182,7 @@ _WITHOUT_REDUCTION = (
         overlap_epsilon,
         overlap_delta,
         directions=(Direction.REMOVE,),
-        helps=selects_several,
-        sharpens_reduction=True,
+        role=only_where(selects_several, Role.SHARPER),
         regime="Renyi orders 2 and up",
         cost=Cost.MILLISECONDS,
     ),
@@ -190,8 +192,7 @@ _WITHOUT_REDUCTION = (
         largest_output_epsilon,
         largest_output_delta,
         ends=Bound.LOWER,
-        helps=lambda mechanism: selects_several(mechanism) and not is_tried(mechanism),  # else below the test
-        sharpens_reduction=True,
+        role=only_where(lambda run: selects_several(run) and not is_tried(run), Role.SHARPER),  # else below the test
         regime="the test: was any output large?",
         cost=Cost.TENTHS,
     ),
@@ -202,7 +203,7 @@ _SCHEDULED = (
         name="direct",
         theorem=f"{_FS}, Theorem 3.1; Theorem 4.8, cumulants added over the steps",
         directions=(Direction.REMOVE,),
-        rdp=schedule.scheduled_remove_rdp,
+        rdp=with_limits(schedule.scheduled_remove_rdp, near_one=NEAR_ONE),
         grids=tuple(WHOLE[top] for top in (64, 256, 1024)),
         **_COSTS,
     ),
@@ -210,9 +211,8 @@ _SCHEDULED = (
         name="low orders",
         theorem=f"{_FS}, Theorem 3.1, Renyi moments of order 1 to 2",
         directions=(Direction.REMOVE,),
-        rdp=schedule.scheduled_low_order_remove_rdp,
+        rdp=with_limits(schedule.scheduled_low_order_remove_rdp, near_one=NEAR_ONE),
         grids=(LOW,),
-        up_to_order=2.0,
         **_COSTS,
     ),
     ProfileMethod(
@@ -227,7 +227,7 @@ _SCHEDULED = (
         name="real orders",
         theorem=f"{_FS}, Theorem 3.1, Renyi moments of real order",
         directions=(Direction.ADD,),
-        rdp=schedule.scheduled_add_rdp,
+        rdp=with_limits(schedule.scheduled_add_rdp, near_one=NEAR_ONE),
         grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
         **_COSTS,
     ),
@@ -262,7 +262,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         LARGE_NOISE,
         moments(single_step, many=many_brackets),
         _DISTRIBUTION,
-        laws(spares=("direct", "fractional orders", "real orders", "geometric mean")),
+        laws(),
         *_RENYI,
         *_PUBLISHED,
         *_WITHOUT_REDUCTION,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always, itself
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, always, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._moments import many_brackets
@@ -97,7 +97,7 @@ def _unfinished(
     return _bracket(mechanism, int(mechanism.steps_done), query, target, at)
 
 
-def _exact(bracket: Any, applies: Any, many: Any = None, *, is_quick: bool = False) -> BracketMethod:
+def _exact(bracket: Any, applies: Any, many: Any = None, role: Role = Role.NARROW) -> BracketMethod:
     return BracketMethod(
         engine=Engine.CONTOUR,
         name="exact",
@@ -109,11 +109,10 @@ def _exact(bracket: Any, applies: Any, many: Any = None, *, is_quick: bool = Fal
         applies=applies,
         bracket=bracket,
         below=itself,
-        named_width=1e-9,
-        is_quick=is_quick,
+        role=role,
         many=many,
     )
 
 
-EXACT = _exact(_whole, is_single_round, functools.partial(many_brackets, is_single=True), is_quick=True)
+EXACT = _exact(_whole, is_single_round, functools.partial(many_brackets, is_single=True), Role.QUICK)
 PARTIAL_EXACT = _exact(_unfinished, always)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, only_where
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._split import selects_several
 from jaxacct.bounds.allocation._how_many_epochs import epochs_upper, rough
@@ -260,8 +260,7 @@ HOW_MANY = BracketMethod(
     ends=frozenset({Bound.UPPER}),
     cost=Cost.SECONDS,
     cold=Cost.SECONDS,
-    helps=selects_several,
-    sharpens_reduction=True,
+    role=only_where(selects_several, Role.SHARPER),
     bracket=_bracket,
     regime="few steps for each of several that a record joins",
 )

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, itself, only_where
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._parts import flattened
@@ -159,8 +159,7 @@ THRESHOLD_TEST = BracketMethod(
     ends=frozenset({Bound.LOWER}),
     cost=Cost.TENTHS,
     cold=Cost.TENTHS,
-    helps=selects_several,
-    sharpens_reduction=True,
+    role=only_where(selects_several, Role.SHARPER),
     bracket=_bracket,
     below=itself,
     regime="several steps a record",

@@ -7,8 +7,9 @@ directions at once.
 
 import dataclasses
 
+from jaxacct._method import Role, only_where
 from jaxacct.bounds._distribution import loss_distribution
-from jaxacct.bounds.blanket._one_round import BLANKET, ORDER
+from jaxacct.bounds.blanket._one_round import BLANKET, ORDER, blanket_helps
 from jaxacct.bounds.blanket._order import has_noise
 from jaxacct.bounds.blanket._scores import SCORES
 from jaxacct.bounds.blanket._several_rounds import DISTRIBUTION, has_several_rounds
@@ -16,17 +17,19 @@ from jaxacct.bounds.blanket._signs import SIGNS
 
 __all__ = ["BLANKET_TOO", "DENSITY", "GAUSSIAN", "SCORES", "has_noise"]
 
-_COMPOSED = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
+_COMPOSED = loss_distribution(DISTRIBUTION, only_where(has_several_rounds, Role.QUICK))
 
 # where the clones pair, a reduction, is known closely by others, the blanket may still be below it; of many points the
 # pair is known in less time
-_BELOW_CLONES = dataclasses.replace(BLANKET, sharpens_reduction=True, is_quick=False)
-_COMPOSED_BELOW_CLONES = dataclasses.replace(_COMPOSED, name="blanket distribution", sharpens_reduction=True)
+_BELOW_CLONES = dataclasses.replace(BLANKET, role=only_where(blanket_helps, Role.SHARPER))
+_COMPOSED_BELOW_CLONES = dataclasses.replace(
+    _COMPOSED, name="blanket distribution", role=only_where(has_several_rounds, Role.SHARPER)
+)
 
-GAUSSIAN = (ORDER, BLANKET, dataclasses.replace(_COMPOSED, is_quick=True))
+GAUSSIAN = (ORDER, BLANKET, _COMPOSED)
 """Methods of Gaussian reports."""
 
-DENSITY = (BLANKET, dataclasses.replace(_COMPOSED, is_quick=True), SIGNS)
+DENSITY = (BLANKET, _COMPOSED, SIGNS)
 """Methods of reports with noise of a given density, all that there are."""
 
 BLANKET_TOO = (_BELOW_CLONES, _COMPOSED_BELOW_CLONES)

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query
+from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, Role, only_where
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.blanket._known import blanket_round, has_blanket, report_epsilon, users_of, with_fewer
@@ -107,8 +107,7 @@ BLANKET = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.MILLISECONDS,
     applies=lambda mechanism: has_blanket(mechanism) and is_one_round(mechanism),
-    helps=blanket_helps,
-    is_quick=True,
+    role=only_where(blanket_helps, Role.QUICK),
     regime=f"one round; Gaussian noise of a stated dimension, noise multiplier {1.0 / MOST_LOSS:g} or more; Laplace "
     f"noise in one dimension, scale 1/{MOST_LAPLACE:g} or more",
     bracket=functools.partial(_bracket, _by_blanket),
@@ -121,8 +120,7 @@ ORDER = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.MILLISECONDS,
     applies=lambda mechanism: hides(mechanism) and is_one_round(mechanism),
-    helps=order_helps,
-    is_quick=True,
+    role=only_where(order_helps, Role.QUICK),
     regime=f"one round, any dimension, noise multiplier {1.0 / MOST_LOSS:g} or more",
     bracket=functools.partial(_bracket, _by_order),
 )

@@ -6,10 +6,10 @@ the two data sets: the direction REMOVE stands for both.
 
 from typing import Any
 
-from jaxacct._method import Cost, Method, always, itself, never, only_analysed
+from jaxacct._method import Cost, Method, Role, always, itself, only_analysed, only_where
 from jaxacct._types import Bound
 from jaxacct.bounds._clones_pair import is_pure
-from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, SCORES, has_noise
+from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, SCORES
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.check_in._everybody import EVERYBODY
@@ -22,6 +22,7 @@ from jaxacct.bounds.shuffle import (
     REPORTS_FROM_BELOW,
     has_one_round,
     has_several_rounds,
+    in_one_round,
     profile_method,
     renyi_method,
 )
@@ -68,7 +69,7 @@ _CHECK_IN = (
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
         one_by_one=ANY_NUMBER,
-        helps=has_one_round,
+        role=only_where(has_one_round, Role.QUICK),
         misses_deltas=_is_approximate,
     ),
     profile_method(
@@ -76,14 +77,14 @@ _CHECK_IN = (
         f"{_VISIBLE}; Mironov 2017, Proposition 1",
         check_in.composed_upper_epsilon,
         check_in.composed_upper_log_delta,
-        helps=has_several_rounds,
+        role=only_where(has_several_rounds, Role.QUICK),
         misses_deltas=_is_approximate,
     ),
     renyi_method(
         "check-in rdp",
         f"{_VISIBLE}, Renyi divergences of the profile",
         check_in.profile_upper_rdp,
-        helps=never,
+        role=Role.BY_NAME,
         on_host=True,
     ),
     profile_method(
@@ -105,7 +106,6 @@ _CHECK_IN = (
         one_by_one=ANY_NUMBER,
         ends=frozenset({Bound.LOWER}),
         below=only_analysed,
-        is_listed=False,
         applies=is_pure,
     ),
 )
@@ -123,8 +123,7 @@ _GAUSSIAN_CHECK_IN = (
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
         one_by_one=ANY_NUMBER,
-        helps=has_one_round,
-        only_traced=has_noise,
+        role=in_one_round,
         misses_deltas=always,
     ),
     profile_method(
@@ -132,8 +131,7 @@ _GAUSSIAN_CHECK_IN = (
         f"{PURIFIED}, Lemma 2.3 over the visible number; Mironov 2017, Proposition 1",
         check_in.gaussian_composed_upper_epsilon,
         check_in.gaussian_composed_upper_log_delta,
-        helps=has_several_rounds,
-        only_traced=always,
+        role=only_where(has_several_rounds, Role.IN_PROGRAMS),
         on_host=False,
     ),
     *(m for m in _CHECK_IN if m.name == _RESPONSE),
@@ -169,8 +167,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             f"{PURIFIED}; Mironov 2017, Proposition 1",
             _everybody_checks_in(check_in.gaussian_composed_upper_epsilon),
             _everybody_checks_in(check_in.gaussian_composed_upper_log_delta),
-            helps=has_several_rounds,
-            only_traced=always,
+            role=only_where(has_several_rounds, Role.IN_PROGRAMS),
             on_host=False,
         ),
         *REPORTS_FROM_BELOW,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query, itself
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.mechanisms import CheckIn, Shuffled
@@ -36,6 +36,6 @@ EVERYBODY = BracketMethod(
     applies=_is_everybody,
     bracket=_bracket,
     below=itself,
-    is_quick=True,
+    role=Role.QUICK,
     regime="several rounds, everybody checks in",
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from jaxacct._method import Method, never
+from jaxacct._method import Method, Role
 from jaxacct.bounds._distribution import Distribution, loss_distribution
 from jaxacct.bounds.correlated._groups import GROUPS, distribution
 from jaxacct.bounds.correlated._markov import MARKOV
@@ -15,4 +15,4 @@ from jaxacct.mechanisms import BallsInBins
 
 def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """A dict, the table of methods, from the function that tells the loss distributions of what stands for a run."""
-    return {(BallsInBins,): (GROUPS, MARKOV, loss_distribution(distribution(distribution_of), helps=never), SAMPLED)}
+    return {(BallsInBins,): (GROUPS, MARKOV, loss_distribution(distribution(distribution_of), Role.BY_NAME), SAMPLED)}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, Role
 from jaxacct._patience import told
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution
@@ -144,7 +144,7 @@ GROUPS = BracketMethod(
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.TENTHS,
     cold=Cost.TENTHS,
-    is_quick=True,
+    role=Role.QUICK,
     applies=is_scalar,
     bracket=_bracket,
     below=below,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.correlated._fits import MOST_AROUND, MOST_BINS, chains
 from jaxacct.bounds.correlated._groups import likely
@@ -138,7 +138,7 @@ MARKOV = BracketMethod(
     ends=frozenset({Bound.UPPER}),
     cost=Cost.SECONDS,
     cold=Cost.SECONDS,
-    sharpens_reduction=True,
+    role=Role.SHARPER,
     applies=lambda run: is_known(run) and _may_help(run),
     bracket=_bracket,
     regime=f"bins that overlap, epsilon up to {_MOST_EPSILON:g}; to {MOST_BINS} bins of an arc or {MOST_AROUND} around",

@@ -6,9 +6,11 @@ import numpy as np
 
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod
 from jaxacct._precision import is_traced
+from jaxacct._types import Direction
 from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._host_line import EXACT, LAPLACE
+from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import MOMENTS
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._renyi_of_outputs import LISTED
@@ -31,20 +33,22 @@ from jaxacct.mechanisms import (
     PoissonSampled,
 )
 
+_NEAR_ONE = 1.0 + 2.0**-16  # the order that is looked at in the place of 1
 _RENYI = RenyiMethod(
     name="rdp",
     theorem="Mironov, Talwar & Zhang 2019, Theorems 4 and 5",
     directions=BOTH,
     cost=Cost.MILLISECONDS,
     cold=Cost.SECONDS,
-    rdp=poisson_rdp,
-    add_rdp=poisson_add_rdp,
+    rdp={
+        Direction.REMOVE: with_limits(poisson_rdp, near_one=_NEAR_ONE),
+        Direction.ADD: with_limits(poisson_add_rdp, near_one=_NEAR_ONE),
+    },
     grids=MIXED,
-    least_order=1.0 + 2.0**-16,
     lanes=CLOSED_FORM,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
-_WITH_LAWS, _LAWS = (DiscreteGaussian, DiscreteLaplace, EpsilonDelta), laws(spares=())
+_WITH_LAWS, _LAWS = (DiscreteGaussian, DiscreteLaplace, EpsilonDelta), laws()
 
 
 def _may_be_several(mechanism: PoissonSampled) -> bool:
@@ -69,7 +73,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         ONE_STEP,
         LAPLACE,
         _DISTRIBUTION,
-        laws(spares=("rdp (remove)", "rdp (add)")),
+        laws(),
         *SAMPLED_LAPLACE,
     ),
     (PoissonSampled, Gaussian): (
@@ -77,7 +81,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         MOMENTS,
         _DISTRIBUTION,
         *ONE_GAUSSIAN_STEP,
-        laws(spares=("rdp", "one step"), applies=_may_be_several),
+        laws(applies=_may_be_several),
         _RENYI,
         unamplified(lambda mechanism: mechanism.num_steps),
         PARTICIPATION,

@@ -10,12 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import Cost, Lanes, Method, ProfileMethod, RenyiMethod, itself, never, no_statics, only_analysed
+from jaxacct._method import (
+    Cost,
+    Lanes,
+    Method,
+    ProfileMethod,
+    RenyiMethod,
+    Role,
+    itself,
+    no_statics,
+    only_analysed,
+    only_where,
+)
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds import _clones_pair as pair
 from jaxacct.bounds._by_laws import laws_of_reports
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._limits import NEAR_ONE, with_limits
 from jaxacct.bounds._orders import OF_REPORTS
 from jaxacct.bounds.blanket import BLANKET_TOO, SCORES, has_noise
 from jaxacct.bounds.shuffle import _by_randomizer as shuffled
@@ -66,7 +78,7 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
         name=name,
         theorem=theorem,
         directions=(Direction.REMOVE,),
-        rdp=rdp,
+        rdp=with_limits(rdp, near_one=NEAR_ONE),
         lanes=lanes,
         **{"grids": OF_REPORTS, "cost": Cost.TENTHS, "cold": Cost.SECONDS, **rest},
     )
@@ -80,6 +92,13 @@ def has_several_rounds(mechanism: Shuffled | CheckIn) -> bool:
 def has_one_round(mechanism: Shuffled | CheckIn) -> bool:
     """A bool: whether some point of the batch has one round; assumed where their number is traced."""
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) == 1))
+
+
+def in_one_round(mechanism: Shuffled | CheckIn) -> Role:
+    """A Role (class `Role`): of what bounds one round, where brackets know noise better than it does."""
+    if not has_one_round(mechanism):
+        return Role.BY_NAME
+    return Role.IN_PROGRAMS if has_noise(mechanism) else Role.QUICK
 
 
 def _beyond_one_pure_round(mechanism: Shuffled) -> bool:
@@ -112,7 +131,7 @@ _COMPOSED_CLONES = profile_method(
     shuffled.composed_upper_log_delta,
     statics=shuffled.composed_statics,
     one_by_one=_POINTS_COMPOSED,
-    helps=has_several_rounds,
+    role=only_where(has_several_rounds, Role.QUICK),
     regime="several rounds",
 )
 _CLOSED_CLONES = profile_method(
@@ -120,7 +139,7 @@ _CLOSED_CLONES = profile_method(
     f"{_FMT}, Theorem 3.1",
     shuffled.closed_upper_epsilon,
     shuffled.closed_upper_log_delta,
-    helps=never,
+    role=Role.BY_NAME,
     regime="one round; log(4 s/delta) <= n e^-eps0 / 16, s = tanh(eps0/2)",
 )
 _FEW_ORDERS, _LOW_ORDER = 16, 1024.0  # whose outcomes NumPy sums in less time than a program is compiled in
@@ -134,7 +153,7 @@ _CLONES_RDP = renyi_method(
     "clones rdp",
     f"{_FMT}, Theorem 3.2; Chen et al. 2024, Theorem 1 (corrected); Mironov 2017, Proposition 1",
     shuffled.clones_upper_rdp,
-    helps=has_several_rounds,
+    role=only_where(has_several_rounds, Role.QUICK),
     on_host=_sums_quickly,
 )
 _LOCAL = profile_method(
@@ -144,7 +163,7 @@ _LOCAL = profile_method(
     shuffled.local_upper_log_delta,
     statics=shuffled.unamplified_statics,
     one_by_one=_POINTS_COMPOSED,
-    helps=_beyond_one_pure_round,
+    role=only_where(_beyond_one_pure_round, Role.QUICK),
 )
 _RESPONSE = profile_method(
     "binary randomized response",
@@ -166,7 +185,6 @@ _PAIR_FROM_BELOW = profile_method(
     one_by_one=_POINTS_OF_ONE_ROUND,
     ends=frozenset({Bound.LOWER}),
     below=only_analysed,
-    is_listed=False,
     applies=pair.has_pair,
 )
 _GIRGIS = "Girgis, Data, Diggavi, Suresh & Kairouz 2021"
@@ -175,7 +193,7 @@ _PAPER_RDP = renyi_method(
     "special pairs rdp",
     f"{_GIRGIS}, Theorems 1 and 2",
     shuffled.girgis_upper_rdp,
-    helps=never,
+    role=Role.BY_NAME,
     grids=(_WHOLE_ORDERS, tuple(float(a) for a in range(2, 257))),
     on_host=True,
 )
@@ -184,7 +202,7 @@ _MIXTURE_RDP = renyi_method(
     f"{_GIRGIS}, Theorem 4, the pair's worst case",
     shuffled.mixture_upper_rdp,
     grids=(_WHOLE_ORDERS,),
-    helps=never,
+    role=Role.BY_NAME,
     statics=functools.partial(shuffled.mixture_sizes, orders=_WHOLE_ORDERS),
     on_host=True,
 )
@@ -206,8 +224,7 @@ PURIFIED_CLONES = profile_method(
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
     one_by_one=ANY_NUMBER,
-    helps=has_one_round,
-    only_traced=has_noise,
+    role=in_one_round,
     regime="one round",
 )
 _SIGNS = profile_method(
@@ -232,11 +249,9 @@ REPORTS_FROM_BELOW = (
     ),
     _SIGNS,
 )
-_DISTRIBUTION = loss_distribution(DISTRIBUTION, helps=has_several_rounds)
+_DISTRIBUTION = loss_distribution(DISTRIBUTION, only_where(has_several_rounds, Role.NARROW))
 
-_LAWS = laws_of_reports(
-    spares=("clones", "clones, composed", "clones rdp", "no amplification"), helps=has_several_rounds
-)
+_LAWS = laws_of_reports(role=only_where(has_several_rounds, Role.BEST_IN_PROGRAMS))
 
 _FINITE = (COMPOSED, _DISTRIBUTION, *BLANKET_TOO, _LAWS, _CLONES, _CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Query, always
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, always, only_where
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds.blanket import has_noise
 from jaxacct.bounds.shuffle._approximate import Guarantee, log_gaussian_replacement_cost, with_replacement_cost
@@ -181,8 +181,7 @@ PURIFIED_ROUNDS = BracketMethod(
     applies=_applies,
     misses_deltas=always,
     bracket=_bracket,
-    helps=lambda mechanism: not has_noise(mechanism),
-    is_quick=True,
+    role=only_where(lambda mechanism: not has_noise(mechanism), Role.QUICK),
     regime="several rounds",
 )
 """Gaussian reports over several rounds, by what the loop knows of pure ones."""

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, CLOSED_FORM, Cost, RenyiMethod, never
+from jaxacct._method import BOTH, CLOSED_FORM, Cost, RenyiMethod, Role, only_where
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.gaussian import unamplified, unamplified_rdp
 from jaxacct.bounds.shuffled_batches._replaced import REPLACED, explicit
@@ -42,13 +43,13 @@ _RENYI = RenyiMethod(
     directions=BOTH,
     cost=Cost.MICROSECONDS,
     cold=Cost.SECONDS,
-    helps=never,  # the closed form is exact
-    rdp=_rdp,
+    role=Role.BY_NAME,  # the closed form is exact
+    rdp=with_limits(_rdp),
     lanes=CLOSED_FORM,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )
 
-_COMPOSED = loss_distribution(DISTRIBUTION, helps=has_several_epochs)
+_COMPOSED = loss_distribution(DISTRIBUTION, only_where(has_several_epochs, Role.NARROW))
 
 __all__ = ["METHODS", "REPLACED", "explicit", "hides", "is_shuffled"]
 

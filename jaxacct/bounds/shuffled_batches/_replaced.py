@@ -10,7 +10,7 @@ the data tell (the batches' shares majorise equal ones; a larger share of record
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import Bracketing, BracketMethod, Cost, Method, Query, itself
+from jaxacct._method import Bracketing, BracketMethod, Cost, Method, Query, Role, itself, only_where
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds.shuffled_batches._upper import (
@@ -95,6 +95,6 @@ _KNOWN = BracketMethod(
 REPLACED: tuple[Method, ...] = (
     SHUFFLE,
     _KNOWN,
-    loss_distribution(DISTRIBUTION, helps=has_several_epochs),
+    loss_distribution(DISTRIBUTION, only_where(has_several_epochs, Role.NARROW)),
 )
 """Methods of `ReplaceOne`."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, itself
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds._parts import is_scalar
@@ -111,7 +111,7 @@ SCORES = BracketMethod(
     cost=Cost.TENTHS,
     cold=Cost.TENTHS,
     applies=_applies,
-    sharpens_reduction=True,
+    role=Role.SHARPER,
     regime="up to 10 million batches",
     bracket=_below,
     below=itself,

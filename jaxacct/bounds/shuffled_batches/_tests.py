@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, itself
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._nearby import below_nearby
 from jaxacct.bounds.allocation._largest_output import Run, delta_of, epsilon_of, tests_of
@@ -93,7 +93,7 @@ LARGEST = BracketMethod(
     cost=Cost.TENTHS,
     cold=Cost.TENTHS,
     applies=_leaves_none_out,
-    sharpens_reduction=True,
+    role=Role.SHARPER,
     regime="the test: was any output large?",
     bracket=_below,
     below=itself,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, always, only_analysed
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, always, only_analysed
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._distribution import Distribution, Parts
 from jaxacct.bounds._parts import is_scalar
@@ -115,7 +115,7 @@ SHUFFLE = BracketMethod(
     cost=Cost.MILLISECONDS,
     cold=Cost.MILLISECONDS,
     applies=_has_one_epoch,
-    is_quick=True,
+    role=Role.QUICK,
     regime=f"one epoch of at least two batches, noise multiplier {1.0 / MOST_LOSS:g} or more",
     bracket=_bracket,
 )
