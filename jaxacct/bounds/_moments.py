@@ -77,7 +77,7 @@ _ROUNDS: dict[tuple[type, ...], Callable[[Any], list[tuple[_Round, float]]]] = {
 
 
 def composes(mechanism: Any) -> bool:
-    """bool: whether `ComposedProfile` knows every part of `mechanism`; its fields must be scalars."""
+    """bool: whether every part of `mechanism` is such a round; its fields must be scalars."""
     return all(part.signature() in _ROUNDS for part, _ in flattened(mechanism))
 
 

@@ -1,6 +1,5 @@
 """Moment inversion: the contour of Gaussian and Poisson-sampled rounds, and each part of its certificate."""
 
-import math
 import warnings
 
 import mpmath as mp

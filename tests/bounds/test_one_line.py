@@ -1,4 +1,4 @@
-"""Compositions with allocation by one line of complex moments, against tables of lines and loss distributions."""
+"""Compositions with allocation by one line of complex moments, against loss distributions."""
 
 import itertools
 import math
@@ -107,7 +107,9 @@ def test_parts_that_decide_little_or_all(noise, prob, steps, epochs, delta):
         _narrow(run, direction, delta)
 
 
-@pytest.mark.parametrize(("noise", "steps", "epochs", "delta"), [(19.1, 619_391, 94, 2.3e-8), (13.9, 4653, 763, 2.6e-3)])
+@pytest.mark.parametrize(
+    ("noise", "steps", "epochs", "delta"), [(19.1, 619_391, 94, 2.3e-8), (13.9, 4653, 763, 2.6e-3)]
+)
 def test_narrow_averages_have_lines(noise, steps, epochs, delta):
     for direction in (REMOVE, ADD):
         found = _narrow(ja.RandomAllocation(ja.Gaussian(noise), steps, 1, epochs), direction, delta)

@@ -465,7 +465,9 @@ def _allocation(args):
 
 def _ends(run, direction, epsilon):
     known = {direction: Ends(0.0, 1.0)}
-    return _bracket(run, Query.DELTA, epsilon, Bracketing(width=1e-6, known=known, wants_lower=True, ask=None))[direction]
+    return _bracket(run, Query.DELTA, epsilon, Bracketing(width=1e-6, known=known, wants_lower=True, ask=None))[
+        direction
+    ]
 
 
 @pytest.mark.parametrize(("args", "value"), _reference("S4", "delta"))

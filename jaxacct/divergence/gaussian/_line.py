@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._jax import jax
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.special import down, up
 
