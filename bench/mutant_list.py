@@ -584,7 +584,7 @@ _GAUSSIAN = (
     Mutant(
         "divergence/_inversion.py",
         "error = error + np.exp(np.max(moments.log_decay",
-        "error = error + 0.0 * xp.exp(xp.max(moments.log_decay",
+        "error = error + 0.0 * np.exp(np.max(moments.log_decay",
         INVERSION,
     ),
     Mutant("divergence/_inversion.py", "bound + 2.0**-48 * sizes + _log", "bound + _log", ALIASES),
