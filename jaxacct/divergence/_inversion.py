@@ -20,19 +20,21 @@ The sum and its ends are written once, for JAX arrays inside a kernel and for Nu
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxacct._jax import Array, jax, jnp
 from jaxacct._types import Ends
-from jaxacct.special import ULP, cos_and_sin, log_one_minus_inverse
+from jaxacct.special import ULP, cos_and_sin, log_one_minus_inverse, rows_times, turn
 
 # All of these steer speed and tightness only: every end is certified whatever they are.
 ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # (c - 1) / (a - 1): orders c whose moments bound the aliases j > 0
 _NUM_NEWTON = 14  # Newton's steps towards epsilon, the same number for every lane
 _MOST_NEWTON = 60  # the same on the host, which stops earlier
 _STANDS_STILL = 1e-13  # relative: a smaller step ends Newton's method on the host
+_LONG = 2048  # nodes of one host line beyond which the turns of nodes are products of a few
 _SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from that root, over its estimated error, at which an end is tried
 
 
@@ -74,6 +76,7 @@ class _Summands(NamedTuple):
     imag: jax.Array  # [N, L]
     error: jax.Array  # [L]: how far rounding, the moments' errors and the nodes left out may move the sum
     error_rate: jax.Array  # [L]: the same, for each unit of epsilon
+    table: Any  # None, or real + i imag times the phase of M, at the nodes of one long lane row by row [R, C]
 
 
 def _namespace(x: Any) -> Any:
@@ -92,6 +95,13 @@ def _summands(line: Line, moments: LineMoments) -> _Summands:
     # some 30 ULP of a term, and what additions err by: 40 in pairs, one for each node in whatever order JAX takes
     rounding = 2.0**-50 * (16.0 + xp.abs(moments.phase) + xp.abs(moments.log_modulus))
     rounding = rounding + (ULP * b.shape[0] if xp is jnp else 0.0)
+    table = None
+    if xp is np and b.shape[1] == 1 and b.shape[0] > _LONG:
+        columns = math.isqrt(b.shape[0])
+        filled = np.zeros(-(-b.shape[0] // columns) * columns, np.complex128)
+        filled[: b.shape[0]] = ((real + 1j * imag) * turn(moments.phase))[:, 0]
+        table = filled.reshape(-1, columns)
+        rounding = rounding + ULP * (64.0 + 2.0 * columns)  # two more turns, and sums of rows in any order
     spread = xp.where(line.used, xp.expm1(xp.minimum(moments.error, 300.0)) + rounding, 0.0)
     error = xp.sum(modulus * spread, axis=0)
     # beyond the last node: |M| is at most the largest bound of the decay table, |1 / (s (s - 1))| at most 1 / b^2, and
@@ -99,7 +109,7 @@ def _summands(line: Line, moments: LineMoments) -> _Summands:
     first = line.edges[0] - xp.pi / line.period
     error = error + xp.exp(xp.max(moments.log_decay, axis=0)) / (xp.pi * first)
     rate = 2.0**-50 * xp.sum(modulus * b, axis=0)
-    return _Summands(moments.log_modulus[0], moments.phase, real, imag, error, rate)
+    return _Summands(moments.log_modulus[0], moments.phase, real, imag, error, rate, table)
 
 
 def _added_up(terms: Any) -> Any:
@@ -113,6 +123,9 @@ def _trapezoid(line: Line, of: _Summands, epsilon: jax.Array) -> _Sum:
     All of it [L] and divided by e^shift (`_shift`).
     """
     xp = _namespace(line.order)
+    if of.table is not None:
+        value, slope = _by_table(line, of.table, epsilon)
+        return _Sum(value, slope, of.error + np.abs(epsilon) * of.error_rate)
     angle = of.phase - epsilon * line.heights
     cos, sin = (jnp.cos(angle), jnp.sin(angle)) if xp is jnp else cos_and_sin(angle)
     term = of.real * cos - of.imag * sin
@@ -121,6 +134,20 @@ def _trapezoid(line: Line, of: _Summands, epsilon: jax.Array) -> _Sum:
     value = _added_up(term)
     slope = (1.0 - line.order) * value + xp.sum(line.heights * other, axis=0)
     return _Sum(value, slope, of.error + xp.abs(epsilon) * of.error_rate)
+
+
+def _by_table(line: Line, table: Any, epsilon: Any) -> tuple[Any, Any]:
+    """The sum and its derivative at each of `epsilon` [P], one lane: a node's turn is its row's times its column's."""
+    step = line.heights[1, 0]
+    rows, columns = (np.arange(n) for n in table.shape)
+    by_column, by_row = (turn(-np.multiply.outer(epsilon, step * n)) for n in (columns, table.shape[1] * rows))
+    sums, weighted = (
+        np.stack([rows_times(table, x * weight) for x in by_column]) * by_row for weight in (1.0, step * columns)
+    )
+    value = sums.sum(-1).real
+    heights = step * table.shape[1] * rows
+    # times 1 - s for the slope: (1 - a) - ib
+    return value, (1.0 - line.order) * value + (weighted + heights * sums).sum(-1).imag
 
 
 def _shift(line: Line, of: _Summands, epsilon: jax.Array) -> jax.Array:
