@@ -20,6 +20,11 @@ from jaxacct._precision import FEW_LANES
 from jaxacct._types import Bound, Direction, Ends, Progress
 from jaxacct.mechanisms._base import Mechanism
 
+# the probability, over its samples, that one answer that is an ESTIMATE is less than the truth: over 1,000 of a search
+# it is 1e-9
+FAILURE = 1e-12
+# Renyi order: those above are whole wherever a method of fractional orders is tried
+FRACTIONAL_TOP = 16.0
 # the directions of a method that bounds add-or-remove adjacency as a whole
 BOTH = (Direction.REMOVE, Direction.ADD)
 
@@ -189,7 +194,6 @@ class Method:
       role: when it is asked, or ``(mechanism) -> `` that.
       misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses so that its deltas may miss what its
         epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
-      failure: the probability, over its samples, that one answer of an ESTIMATE is less than the truth.
       engine: what does its work, as a plan says it.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
@@ -204,7 +208,6 @@ class Method:
     applies: Callable[[Any], bool] = always
     role: Role | Callable[[Any], Role] = Role.NARROW
     misses_deltas: Callable[[Any], bool] = never
-    failure: float = 0.0
     engine: Engine = Engine.OTHERS
     regime: str = ""
 
@@ -258,25 +261,24 @@ class RenyiMethod(LaneMethod):
     """By Renyi divergences; upper bounds.
 
     Attributes:
-      rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``.
+      rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``, for orders from 1 to inf; or one for each direction,
+        where those of adding a record are smaller: then that of REMOVE answers for both.
       grids: grids of orders from small to large; the next is tried where the best order is the last.
-      up_to_order: asked only where the best order so far is at most this, or there is none.
-      add_rdp: of a method of both directions, where the add direction has smaller Renyi divergences: they answer where
-        that direction's curve is wanted; None for the same.
-      least_order: where order 1 is wanted, the order that is looked at in its place; 1.0 for a method that takes the
-        orders 1 and inf as well. Others say nothing of order inf.
     """
 
     engine: Engine = Engine.RENYI
-    rdp: Callable[..., jax.Array]
+    rdp: Callable[..., jax.Array] | Mapping[Direction, Callable[..., jax.Array]]
     grids: tuple[tuple[float, ...], ...]
-    up_to_order: float = math.inf
-    add_rdp: Callable[..., jax.Array] | None = None
-    least_order: float = 1.02
 
     def curve(self, direction: Direction) -> Callable[..., jax.Array]:
         """The function of one direction's Renyi divergences."""
-        return self.add_rdp if direction is Direction.ADD and self.add_rdp is not None else self.rdp
+        return self.rdp if callable(self.rdp) else self.rdp[direction]
+
+    @property
+    def up_to_order(self) -> float:
+        """The best order so far up to which it is asked: grids that end at a low order leave those above to others."""
+        top = self.grids[0][-1]
+        return math.ceil(top) if top < FRACTIONAL_TOP else math.inf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -334,18 +336,7 @@ class Bracketing:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class TwoEndedMethod(Method):
-    """A method that brackets the value.
-
-    Attributes:
-      named_width: relative width to reach where the method is asked by name; None: that of the question.
-    """
-
-    named_width: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class BracketMethod(TwoEndedMethod):
+class BracketMethod(Method):
     """By a certified bracket of the value, one concrete point at a time, on the host.
 
     Attributes:

@@ -62,7 +62,7 @@ def value_on_lanes(method: LaneMethod, mechanism: Mechanism, query: Query, targe
 
 @value_on_lanes.register(RenyiMethod)
 def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: jax.Array, *, orders: Any, **static: Any) -> Any:
-    rdp = method.rdp(mechanism, orders=orders, **static)
+    rdp = method.curve(method.directions[0])(mechanism, orders=orders, **static)
     column = xp.asarray(orders, xp.float64)[:, None]
     if query is Query.EPSILON:
         return tuple(epsilon_from_rdp(column, rdp, xp.log(target)))

@@ -40,7 +40,7 @@ def answer(question: Question) -> Found:
     """What the methods of the plan find, asked one after the other as long as something is open."""
     every = plan(question)
     found, sharpens = Found.nothing(question), False
-    for _, group in itertools.groupby(every, key=_kind_and_directions):
+    for _, group in itertools.groupby(every, lambda step: (isinstance(step.method, LaneMethod), step.directions)):
         steps = list(group)
         if isinstance(steps[0].method, LaneMethod):
             _ask_one_sided(steps, found)
@@ -60,10 +60,6 @@ def answer(question: Question) -> Found:
             invert(found, answer)
         _finish(found)
     return found
-
-
-def _kind_and_directions(step: Step) -> tuple[bool, tuple[Direction, ...]]:
-    return isinstance(step.method, LaneMethod), step.directions
 
 
 # Methods on lanes
@@ -249,10 +245,7 @@ def bracket_on_host(
     method: BracketMethod, question: Question, known: dict[Direction, Ends[float]]
 ) -> dict[Direction, Ends[float]]:
     """The ends that a host's method gives for one point, in the directions of `known`."""
-    width = question.width
-    if question.method is not None and method.named_width is not None:
-        width = method.named_width
-    width = question.query.width if math.isinf(width) else width
+    width = question.query.width if math.isinf(question.width) else question.width
     inverts, share = question.inverts and not method.misses_deltas(question.mechanism), question.share
     ask = functools.partial(_ask_part, of_share=share, inverts=inverts)
     at = Bracketing(

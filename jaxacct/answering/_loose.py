@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import RenyiMethod
+from jaxacct._method import FAILURE, RenyiMethod
 from jaxacct._types import Bound, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.bounds._distribution import DistributionMethod
 
@@ -26,9 +26,9 @@ def warn_of_looseness(found: Any) -> None:
     for method in {asked.method for asked in found.asked if Bound.ESTIMATE in asked.method.ends}:
         message = (
             f"{question.query.value} by {method.name!r} is an estimate, no less than the true one with confidence "
-            f"1 - {method.failure:g} over its samples: it is not certified"
+            f"1 - {FAILURE:g} over its samples: it is not certified"
         )
-        warnings.warn(EstimateWarning(message, method.failure), stacklevel=5)
+        warnings.warn(EstimateWarning(message, FAILURE), stacklevel=5)
     # loss distributions that were asked to be narrow, and could have been
     refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
     could = any(not method.is_one_sided(question.mechanism) for method in refined)

@@ -118,7 +118,6 @@ def _renyi(asking: Asking, rdp: Any, run_of: _Run, directions: tuple[Direction, 
         role=Role.IN_PROGRAMS,
         rdp=rdp,
         grids=MIXED,
-        least_order=1.0,
         lanes=Lanes(statics=statics, bytes=asking.renyi_bytes, on_host=asking.takes_numpy),
     )
 

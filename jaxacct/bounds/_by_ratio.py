@@ -33,7 +33,6 @@ def by_direction(rdp: _Curve, largest: _Curve, **options: Any) -> tuple[RenyiMet
             cold=Cost.SECONDS,
             role=Role.IN_PROGRAMS,
             rdp=with_limits(functools.partial(rdp, add=add), largest=functools.partial(largest, add=add)),
-            least_order=1.0,
             grids=MIXED,
             **options,
         )

@@ -204,7 +204,6 @@ def _moment_inversion(name: str, applies: Callable[[Any], bool], **options: Any)
         "applies": lambda mechanism: applies(mechanism) and is_within_reach(mechanism),
         "bracket": bracket_on_host,
         "below": itself,
-        "named_width": 1e-9,
     }
     return BracketMethod(**{**facts, **options})
 

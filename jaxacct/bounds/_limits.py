@@ -12,6 +12,8 @@ from typing import Any
 from jaxacct._jax import Array, jax
 from jaxacct.special._namespace import xp
 
+NEAR_ONE = 1.02  # the order that most curves are read at in the place of 1: the least of the grids
+
 _Curve = Callable[..., Array]
 
 

@@ -40,5 +40,4 @@ REPLACED_STEP = BracketMethod(
     bracket=_bracket,
     below=itself,
     regime="one Poisson-sampled Gaussian step",
-    named_width=1e-9,
 )

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from jaxacct._jax import Array, jax
 from jaxacct._method import (
     BOTH,
+    FRACTIONAL_TOP,
     Bracketing,
     BracketMethod,
     Cost,
@@ -24,7 +25,6 @@ from jaxacct._method import (
     Query,
     RenyiMethod,
     Role,
-    TwoEndedMethod,
     always,
     itself,
     only_where,
@@ -57,7 +57,6 @@ from jaxacct.bounds._by_laws import laws, laws_of_reports
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
 from jaxacct.bounds._host_line import LAPLACE, exact, is_of_gaussians
 from jaxacct.bounds._known_laws import Known, known
-from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import flattened, is_scalar
@@ -74,7 +73,6 @@ from jaxacct.special._namespace import xp
 _SHARE_DOWN = 1.0 - 2.0**-50  # rounds a share of the target down: a quotient and a sum, fewer than four roundings
 _SUM_UP = 1.0 + 2.0**-50  # rounds a sum of products up, which was added without error but for the last rounding
 _LITTLE = 0.01  # nats, of a part's loss: steers running time
-_FRACTIONAL_TOP = 16.0  # Renyi order: those above are whole wherever a method of fractional orders is tried
 
 _Kind = TypeVar("_Kind", bound=Method)
 
@@ -90,7 +88,7 @@ def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = Fals
     """
     every = [m for m in METHODS.get(mechanism.signature(), ()) if isinstance(m, kind)]
     has_brackets = any(isinstance(m, BracketMethod) for m in every)  # to look for tracers costs microseconds
-    unasked = TwoEndedMethod if is_batch else BracketMethod if has_brackets and is_traced(mechanism) else ()
+    unasked = BracketMethod if is_batch or (has_brackets and is_traced(mechanism)) else ()
     return tuple(m for m in every if isinstance(m, unasked) or m.applies(mechanism))
 
 
@@ -162,15 +160,10 @@ def renyi_plan(mechanism: Mechanism, direction: Direction) -> RenyiPlan:
 
 def least_rdp(plan: RenyiPlan, mechanism: Mechanism, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], upper bound: the least over the methods of `plan`; inf [A, 1] where there is none."""
-    if not any(a < _FRACTIONAL_TOP and (a == 1.0 or a != int(a)) for a in orders):
+    if not any(a < FRACTIONAL_TOP and (a == 1.0 or a != int(a)) for a in orders):
         plan = tuple(entry for entry in plan if math.isinf(entry[0].up_to_order))
-    curves = [_at_every_order(m, curve)(mechanism, orders=orders, **dict(static)) for m, curve, static in plan]
+    curves = [curve(mechanism, orders=orders, **dict(static)) for _, curve, static in plan]
     return functools.reduce(xp.minimum, curves, xp.full((len(orders), 1), xp.inf))
-
-
-def _at_every_order(method: RenyiMethod, curve: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """A method's curve, for orders from 1 to inf."""
-    return curve if method.least_order == 1.0 else with_limits(curve, near_one=method.least_order)
 
 
 def _rdp(mechanism: Composed, *, orders: Sequence[float], parts: tuple[RenyiPlan, ...]) -> jax.Array:
@@ -221,7 +214,6 @@ def _renyi(direction: Direction, applies: Any, role: Role | Callable[[Any], Role
         applies=applies,
         rdp=_rdp,
         grids=MIXED,
-        least_order=1.0,
         role=role,
         lanes=Lanes(statics=functools.partial(_renyi_statics, direction), bytes=renyi_bytes, on_host=takes_numpy),
     )

@@ -359,7 +359,6 @@ EXACT = BracketMethod(
     applies=has_types,
     bracket=_bracket,
     below=itself,
-    named_width=1e-9,
 )
 DISTRIBUTION = of_one_release(BASES[DiscretePair], "the pair's own loss distribution", spread)
 

@@ -159,7 +159,6 @@ _RDP = RenyiMethod(
     cold=Cost.SECONDS,
     role=Role.BY_NAME,  # the closed form is exact
     rdp=with_limits(_rdp),
-    least_order=1.0,
     lanes=CLOSED_FORM,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )

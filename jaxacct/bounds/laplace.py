@@ -157,7 +157,6 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
             theorem="Mironov 2017, Proposition 6",
             rdp=curve,
             grids=MIXED,
-            least_order=1.0,
             role=Role.BY_NAME,
             **options,
         ),
@@ -176,7 +175,6 @@ EXACT = BracketMethod(
     cold=Cost.MICROSECONDS,
     bracket=_bracket,
     below=itself,
-    named_width=1e-9,
 )
 DISTRIBUTION = of_one_release(BASES[Laplace], "the pair's own loss distribution", spread)
 

@@ -70,7 +70,6 @@ def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
         rdp=rdp,
-        least_order=1.0,
         **options,
         lanes=CLOSED_FORM,
         grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),

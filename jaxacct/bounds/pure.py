@@ -203,7 +203,6 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiM
         cold=Cost.SECONDS,
         role=Role.BY_NAME,  # the closed form is exact
         rdp=with_limits(rdp, **limits),
-        least_order=1.0,
         grids=MIXED,
         lanes=CLOSED_FORM,
     )
@@ -253,7 +252,6 @@ _BY_HOST: dict[str, Any] = {
     "cold": Cost.MICROSECONDS,
     "below": itself,
     "engine": Engine.FORMULA,
-    "named_width": 1e-9,
 }
 _ALONE = of_one_release(base_of(RandomizedResponse(1.0)), "the definition, over the outputs", spread)
 RESPONSE = dataclasses.replace(_ALONE, parts=in_own_relation(_ALONE.parts))

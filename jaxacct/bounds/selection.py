@@ -179,7 +179,6 @@ def tables(
         applies=_has_numbers,
         rdp=rdp,
         grids=MIXED,
-        least_order=1.0,
         lanes=Lanes(statics=statics, bytes=renyi_bytes, on_host=takes_numpy),
     )
     return {(PrivateSelection,): (pure, renyi)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, Query, Role
+from jaxacct._method import FAILURE, BracketMethod, Cost, LaneMethod, Method, Query, Role
 from jaxacct._types import Bound, Direction, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import is_covered
@@ -75,9 +75,9 @@ class Solve:
         for method in sampled:
             message = (
                 f"the calibrated value rests on estimates by {method.name!r}, all of which hold with confidence "
-                f"1 - {MOST_ASKED * method.failure:g}: it is not certified"
+                f"1 - {MOST_ASKED * FAILURE:g}: it is not certified"
             )
-            warnings.warn(EstimateWarning(message, MOST_ASKED * method.failure), stacklevel=3)
+            warnings.warn(EstimateWarning(message, MOST_ASKED * FAILURE), stacklevel=3)
         if self.precision is not None and np.any(found.asked["wide"] & found.is_affordable):
             message = f"the calibrated value rests on an interval wider than precision={self.precision:g}: it is valid"
             warnings.warn(message, PrecisionWarning, stacklevel=3)

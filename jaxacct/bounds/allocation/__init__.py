@@ -24,6 +24,7 @@ from jaxacct._method import (
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._limits import NEAR_ONE, with_limits
 from jaxacct.bounds._many_lines import many_brackets
 from jaxacct.bounds._moments import moments
 from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
@@ -114,7 +115,7 @@ _RENYI = (
         name="direct",
         theorem=f"{_FS}, Theorem 4.8 and Corollary 4.10",
         directions=(Direction.REMOVE,),
-        rdp=renyi.direct_remove_rdp,
+        rdp=with_limits(renyi.direct_remove_rdp, near_one=NEAR_ONE),
         grids=tuple(WHOLE[top] for top in (64, 256, 1024, 2048)),
         lanes=_SPLIT,
         **_COSTS,
@@ -123,9 +124,8 @@ _RENYI = (
         name="fractional orders",
         theorem=f"{_FS}, Theorem 3.1, Renyi moments of fractional order",
         directions=(Direction.REMOVE,),
-        rdp=renyi.fractional_remove_rdp,
+        rdp=with_limits(renyi.fractional_remove_rdp, near_one=NEAR_ONE),
         grids=(BETWEEN, LOW),  # inside a user's jit the second, half the program
-        up_to_order=9.0,
         lanes=_SPLIT,
         **_COSTS,
     ),
@@ -143,7 +143,7 @@ _RENYI = (
         name="real orders",
         theorem=f"{_FS}, Theorem 3.1, Renyi moments of real order",
         directions=(Direction.ADD,),
-        rdp=renyi.laplace_add_rdp,
+        rdp=with_limits(renyi.laplace_add_rdp, near_one=NEAR_ONE),
         grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
         lanes=_SPLIT,
         **_COSTS,
@@ -204,7 +204,7 @@ _SCHEDULED = (
         name="direct",
         theorem=f"{_FS}, Theorem 3.1; Theorem 4.8, cumulants added over the steps",
         directions=(Direction.REMOVE,),
-        rdp=schedule.scheduled_remove_rdp,
+        rdp=with_limits(schedule.scheduled_remove_rdp, near_one=NEAR_ONE),
         grids=tuple(WHOLE[top] for top in (64, 256, 1024)),
         **_COSTS,
     ),
@@ -212,9 +212,8 @@ _SCHEDULED = (
         name="low orders",
         theorem=f"{_FS}, Theorem 3.1, Renyi moments of order 1 to 2",
         directions=(Direction.REMOVE,),
-        rdp=schedule.scheduled_low_order_remove_rdp,
+        rdp=with_limits(schedule.scheduled_low_order_remove_rdp, near_one=NEAR_ONE),
         grids=(LOW,),
-        up_to_order=2.0,
         **_COSTS,
     ),
     ProfileMethod(
@@ -229,7 +228,7 @@ _SCHEDULED = (
         name="real orders",
         theorem=f"{_FS}, Theorem 3.1, Renyi moments of real order",
         directions=(Direction.ADD,),
-        rdp=schedule.scheduled_add_rdp,
+        rdp=with_limits(schedule.scheduled_add_rdp, near_one=NEAR_ONE),
         grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
         **_COSTS,
     ),

@@ -109,7 +109,6 @@ def _exact(bracket: Any, applies: Any, many: Any = None, role: Role = Role.NARRO
         applies=applies,
         bracket=bracket,
         below=itself,
-        named_width=1e-9,
         role=role,
         many=many,
     )

@@ -107,7 +107,6 @@ def _method(name: str, theorem: str, direction: Direction, rdp: Any) -> RenyiMet
         role=Role.IN_PROGRAMS,
         rdp=with_limits(rdp, near_one=1.0 + 2.0**-30, largest=_largest),
         grids=(WHOLE[64], WHOLE[256]),
-        least_order=1.0,
         lanes=Lanes(statics=_statics, bytes=_bytes, on_host=False),
     )
 

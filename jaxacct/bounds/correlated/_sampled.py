@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, Role
+from jaxacct._method import BOTH, FAILURE, Bracketing, BracketMethod, Cost, Query, Role
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.correlated._groups import likely
 from jaxacct.bounds.correlated._overlaps import MOST_COVARIANCES, covariances, is_known
@@ -23,7 +23,6 @@ from jaxacct.special import bisect
 
 THEOREM = "CN-7: samples of bounded weights, confidence 1 - 1e-12 (docs/papers/correlated.md; Hoeffding 1963)"
 
-_FAILURE = 1e-12  # of one answer: over 1,000 of a search it is 1e-9
 _MOST_WORK, _MOST_SAMPLES = 2**26, 2**19  # coordinates that are drawn for one answer, and samples
 _ROUGH = 8  # times fewer samples for what only steers, or is meant to be below a rival
 _HALVINGS = 12  # of the epsilons among which an answer is looked for
@@ -59,21 +58,21 @@ def _near(of: Prepared, target: float, d: Direction, known: float, number: int) 
 def _epsilon(of: Prepared, target: float, d: Direction, known: float, rival: float) -> float:
     """The least epsilon up to `known` that is found, or `rival` if that is enough; inf if there is none."""
     number = _num_samples(of)
-    if rival > 0.0 and _deltas(of, np.array([rival]), d, number // _ROUGH, 0.25 * _FAILURE)[0] <= target:
+    if rival > 0.0 and _deltas(of, np.array([rival]), d, number // _ROUGH, 0.25 * FAILURE)[0] <= target:
         return rival
     middle = _near(of, target, d, known, max(number // (_HALVINGS * _ROUGH) * 2, 1000))
     tried = np.unique(np.minimum(np.append(_NEAR * middle, known), known))
-    enough = tried[_deltas(of, tried, d, number, 0.25 * _FAILURE) <= target]
+    enough = tried[_deltas(of, tried, d, number, 0.25 * FAILURE) <= target]
     return float(enough[0]) if len(enough) else math.inf
 
 
 def _delta(of: Prepared, epsilon: float, d: Direction, rival: float) -> float:
     number = _num_samples(of)
     if rival > 0.0:
-        rough = float(_deltas(of, np.array([epsilon]), d, number // _ROUGH, 0.25 * _FAILURE)[0])
+        rough = float(_deltas(of, np.array([epsilon]), d, number // _ROUGH, 0.25 * FAILURE)[0])
         if rough <= rival:
             return rough
-    return float(_deltas(of, np.array([epsilon]), d, number, 0.25 * _FAILURE)[0])
+    return float(_deltas(of, np.array([epsilon]), d, number, 0.25 * FAILURE)[0])
 
 
 def _num_samples(of: Prepared) -> int:
@@ -104,6 +103,5 @@ SAMPLED = BracketMethod(
     applies=lambda run: is_known(run) and int(run.num_batches) <= MOST_COVARIANCES,
     role=Role.BY_NAME,
     bracket=_bracket,
-    failure=_FAILURE,
     regime=f"an estimate, asked by name; up to {MOST_COVARIANCES} bins",
 )

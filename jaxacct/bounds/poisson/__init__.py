@@ -6,9 +6,11 @@ import numpy as np
 
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod
 from jaxacct._precision import is_traced
+from jaxacct._types import Direction
 from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._host_line import EXACT, LAPLACE
+from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._moments import MOMENTS
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._renyi_of_outputs import LISTED
@@ -31,16 +33,18 @@ from jaxacct.mechanisms import (
     PoissonSampled,
 )
 
+_NEAR_ONE = 1.0 + 2.0**-16  # the order that is looked at in the place of 1
 _RENYI = RenyiMethod(
     name="rdp",
     theorem="Mironov, Talwar & Zhang 2019, Theorems 4 and 5",
     directions=BOTH,
     cost=Cost.MILLISECONDS,
     cold=Cost.SECONDS,
-    rdp=poisson_rdp,
-    add_rdp=poisson_add_rdp,
+    rdp={
+        Direction.REMOVE: with_limits(poisson_rdp, near_one=_NEAR_ONE),
+        Direction.ADD: with_limits(poisson_add_rdp, near_one=_NEAR_ONE),
+    },
     grids=MIXED,
-    least_order=1.0 + 2.0**-16,
     lanes=CLOSED_FORM,
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)

@@ -44,5 +44,4 @@ ONE_STEP = BracketMethod(
     bracket=_bracket,
     below=itself,
     regime="one step",
-    named_width=1e-9,
 )

@@ -27,6 +27,7 @@ from jaxacct._types import Bound, Direction
 from jaxacct.bounds import _clones_pair as pair
 from jaxacct.bounds._by_laws import laws_of_reports
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._limits import NEAR_ONE, with_limits
 from jaxacct.bounds._orders import OF_REPORTS
 from jaxacct.bounds.blanket import BLANKET_TOO, SCORES, has_noise
 from jaxacct.bounds.shuffle import _by_randomizer as shuffled
@@ -77,7 +78,7 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
         name=name,
         theorem=theorem,
         directions=(Direction.REMOVE,),
-        rdp=rdp,
+        rdp=with_limits(rdp, near_one=NEAR_ONE),
         lanes=lanes,
         **{"grids": OF_REPORTS, "cost": Cost.TENTHS, "cold": Cost.SECONDS, **rest},
     )

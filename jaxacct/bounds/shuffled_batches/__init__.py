@@ -13,6 +13,7 @@ from typing import Any
 from jaxacct._jax import jax
 from jaxacct._method import BOTH, CLOSED_FORM, Cost, RenyiMethod, Role, only_where
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.gaussian import unamplified, unamplified_rdp
 from jaxacct.bounds.shuffled_batches._replaced import REPLACED, explicit
@@ -43,7 +44,7 @@ _RENYI = RenyiMethod(
     cost=Cost.MICROSECONDS,
     cold=Cost.SECONDS,
     role=Role.BY_NAME,  # the closed form is exact
-    rdp=_rdp,
+    rdp=with_limits(_rdp),
     lanes=CLOSED_FORM,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )
