@@ -587,6 +587,7 @@ _GAUSSIAN = (
         "error = error + 0.0 * np.exp(np.max(moments.log_decay",
         INVERSION,
     ),
+    Mutant("divergence/_inversion.py", "step * table.shape[1] * rows", "step * (table.shape[1] + 1) * rows", INVERSION),
     Mutant("divergence/_inversion.py", "bound + 2.0**-48 * sizes + _log", "bound + _log", ALIASES),
     Mutant("divergence/_inversion.py", "rest - fall + 2.0**-48 * (fall + rest)", "rest - fall", ALIASES),
     Mutant(

@@ -148,30 +148,12 @@ def orders_bytes(*, orders: Sequence[float] = (), **statics: Any) -> int:
     return max(2**18, 80 * len(orders))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Lanes:
-    """How a kernel is called on lanes.
-
-    Attributes:
-      statics: ``(mechanism) -> `` its static arguments, such as window sizes; hashable.
-      bytes: ``(**statics) -> `` working memory of one lane, in bytes; must know every static argument.
-      on_host: whether it takes NumPy arrays too, by which one concrete question is then answered, or that many points
-        of a batch together; or ``(**statics) -> `` that.
-      one_by_one: how many points of a batch NumPy answers one after another, sooner than a program could be compiled.
-    """
-
-    statics: Callable[[Any], dict[str, Any]] = no_statics
-    bytes: Callable[..., int] = orders_bytes
-    on_host: bool | int | Callable[..., bool] = True
-    one_by_one: float = FEW_LANES
-
-    def takes_numpy(self, statics: dict[str, Any]) -> bool:
-        """Whether it takes NumPy arrays, with these static arguments."""
-        return bool(self.on_host(**statics) if callable(self.on_host) else self.on_host)
+class Together(int):
+    """How many points NumPy answers together, in about the time of one."""
 
 
-CLOSED_FORM = Lanes(on_host=FEW_LANES)
-"""Of a formula that NumPy evaluates at some points together in about the time of one."""
+# of a kernel that needs JAX; of most; of one with better algorithms in NumPy than a program can have; of a formula
+NO_POINT, FEW_POINTS, ANY_NUMBER, FEW_TOGETHER = 0, FEW_LANES, math.inf, Together(FEW_LANES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -249,11 +231,27 @@ class LaneMethod(Method):
     """A method that runs on lanes, and inside a user's traced program.
 
     Attributes:
-      lanes: how its kernel is called.
+      statics: ``(mechanism) -> `` static arguments of its kernel, such as window sizes; hashable.
+      lane_bytes: ``(**statics) -> `` working memory of one lane, in bytes; must know every static argument.
+      numpy: how many concrete points NumPy answers, one after another or `Together`, sooner than a program could be
+        compiled for them; or ``(**statics) -> `` whether the kernel takes NumPy arrays, few then.
     """
 
     role: Role | Callable[[Any], Role] = Role.QUICK
-    lanes: Lanes = Lanes()
+    statics: Callable[[Any], dict[str, Any]] = no_statics
+    lane_bytes: Callable[..., int] = orders_bytes
+    numpy: float | Callable[..., bool] = FEW_POINTS
+
+    def takes_numpy(self, statics: dict[str, Any]) -> bool:
+        """Whether its kernel takes NumPy arrays, with these static arguments."""
+        return self.numpy(**statics) if callable(self.numpy) else self.numpy > NO_POINT
+
+    @property
+    def kernel_options(self) -> dict[str, Any]:
+        """The arguments of `jaxacct._precision.Kernel` of these names."""
+        if callable(self.numpy) or isinstance(self.numpy, Together):
+            return {"lane_bytes": self.lane_bytes, "on_host": self.numpy, "one_by_one": FEW_LANES}
+        return {"lane_bytes": self.lane_bytes, "on_host": self.numpy > NO_POINT, "one_by_one": self.numpy}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

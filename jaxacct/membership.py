@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, Query
+from jaxacct._method import NO_POINT, BracketMethod, Cost, LaneMethod, Method, Query
 from jaxacct._precision import FEW_LANES, Kernel, KernelByStructure, Rounding
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
@@ -212,7 +212,7 @@ def _is_hopeless(mechanism: Mechanism, error: NDArray[Any]) -> bool:
 
 def _is_of_lanes(method: Method) -> TypeGuard[LaneMethod]:
     """Whether it is a method on lanes that answers one concrete question on the host."""
-    return isinstance(method, LaneMethod) and not callable(method.lanes.on_host) and bool(method.lanes.on_host)
+    return isinstance(method, LaneMethod) and not callable(method.numpy) and method.numpy > NO_POINT
 
 
 def _deltas(mechanism: Mechanism, epsilons: NDArray[Any]) -> NDArray[Any]:

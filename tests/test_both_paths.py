@@ -142,7 +142,7 @@ _ORDERS = (1.02, 1.5, 2.0, 2.5, 4.875, 7.0, 16.0, 41.3)
 def _on_host_methods():
     for signature, methods in METHODS.items():
         for method in methods:
-            if isinstance(method, LaneMethod) and method.lanes.on_host:
+            if isinstance(method, LaneMethod) and method.numpy:
                 yield signature, method
 
 
@@ -230,9 +230,9 @@ def _compare(signature, name, **how) -> None:
     for method in methods_of(mechanism, LaneMethod, is_batch=True):
         if method.name != name or not isinstance(method, LaneMethod):
             continue
-        static, queries = method.lanes.statics(mechanism), list(Query)
+        static, queries = method.statics(mechanism), list(Query)
         if isinstance(method, RenyiMethod):
-            if not method.lanes.takes_numpy(static):
+            if not method.takes_numpy(static):
                 continue
             static, queries = {**static, "orders": _orders(method)}, [Query.EPSILON]
         for query in queries:

@@ -14,6 +14,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct import bounds, mechanisms
+from jaxacct._method import itself
 from jaxacct.bounds._table import merged
 from jaxacct.mechanisms._base import Randomizer, Release, description
 
@@ -140,7 +141,7 @@ def test_a_table_without_an_upper_bound_in_some_direction_is_refused(page):
     one_sided = dataclasses.replace(method, directions=(ja.Direction.REMOVE,))
     with pytest.raises(TypeError, match=r"PureRelease has no upper bound in the directions \['add'\]"):
         merged({(page.release,): (one_sided,)})
-    from_below = dataclasses.replace(method, ends=frozenset({ja.Bound.LOWER}))
+    from_below = dataclasses.replace(method, ends=frozenset({ja.Bound.LOWER}), below=itself)
     with pytest.raises(TypeError, match=r"PureRelease has no upper bound"):
         merged({(page.release,): (from_below,)})
     with pytest.raises(TypeError, match="PureRelease stands twice"):

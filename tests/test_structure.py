@@ -392,11 +392,11 @@ def test_theorems_are_named_so_that_by_can_stand_before_them(examples):
 def test_the_memory_of_a_lane_is_known_for_every_static(examples):
     for example in examples:
         for method in (m for m in methods_for(example) if isinstance(m, LaneMethod)):
-            static = method.lanes.statics(example)
+            static = method.statics(example)
             static |= {"orders": method.grids[-1]} if isinstance(method, RenyiMethod) else {}
-            assert method.lanes.bytes(**static) > 0, method.name
+            assert method.lane_bytes(**static) > 0, method.name
             with pytest.raises(TypeError):
-                method.lanes.bytes(**static, unknown=1)
+                method.lane_bytes(**static, unknown=1)
 
 
 def test_no_name_stands_twice_for_the_same_end_and_direction(examples):

@@ -93,8 +93,7 @@ def _kernel(method: LaneMethod, query: Query) -> KernelByStructure:
 
     answer.__name__ = f"{method.name.replace(' ', '_')}_{query.value}"
     rounding = (Rounding.UP if upper else Rounding.DOWN, Rounding.NEAREST)
-    lanes = method.lanes
-    return KernelByStructure(answer, rounding, lanes.bytes, on_host=lanes.on_host, one_by_one=lanes.one_by_one)
+    return KernelByStructure(answer, rounding, **method.kernel_options)
 
 
 @functools.singledispatch
@@ -105,7 +104,7 @@ def ask(method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> 
 
 @ask.register(ProfileMethod)
 def _(method: ProfileMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
-    value, order = _kernel(method, query)(mechanism, target, **method.lanes.statics(mechanism))
+    value, order = _kernel(method, query)(mechanism, target, **method.statics(mechanism))
     shape = np.shape(value)
     return Answer(value, order, np.zeros(shape if is_known(shape) else (), bool))
 
@@ -125,7 +124,7 @@ def ask_at_grid(method: RenyiMethod, grid: int, mechanism: Mechanism, query: Que
 
 
 def _at_orders(method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any, orders: Sequence[float]) -> Any:
-    return _kernel(method, query)(mechanism, target, orders=orders, **method.lanes.statics(mechanism))
+    return _kernel(method, query)(mechanism, target, orders=orders, **method.statics(mechanism))
 
 
 def _on_grids(
@@ -133,7 +132,7 @@ def _on_grids(
 ) -> Answer:
     """On a grid of orders that is extended, point by point, until the best order is inside it."""
     leaves, structure = _trees.flatten(mechanism)
-    kernel, static = _kernel(method, query), method.lanes.statics(mechanism)
+    kernel, static = _kernel(method, query), method.statics(mechanism)
     arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (*leaves, target)))
     shape = arrays[0].shape
     value, order, edge = np.full(arrays[0].size, np.inf), np.full(arrays[0].size, np.nan), np.ones(arrays[0].size, bool)

@@ -247,10 +247,10 @@ def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
 
 def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[str, str, str]:
     """Device, chunks and the reason for both, of a kernel."""
-    lanes, static = method.lanes, method.lanes.statics(question.mechanism)
+    static = method.statics(question.mechanism)
     if isinstance(method, RenyiMethod):
         static = {**static, "orders": method.grids[0]}
-    way = way_of(num_points, static, lanes.on_host, lanes.one_by_one, lanes.bytes)
+    way = way_of(num_points, static, **method.kernel_options)
     if way.is_compiled:
         at_once = _ONE if num_points == 1 else _chunks(way, num_points)
         reason = "many points are worth a program" if way.has_numpy else "only a program answers it"

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, Cost, LaneMethod, Lanes, ProfileMethod, RenyiMethod, Role
+from jaxacct._method import BOTH, NO_POINT, Cost, LaneMethod, ProfileMethod, RenyiMethod, Role
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds._orders import MIXED
 from jaxacct.mechanisms import Composed, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Skellam
@@ -80,7 +80,7 @@ def _profile(asking: Asking, run_of: _Run, directions: tuple[Direction, ...], th
     def least(name: str) -> Callable[..., jax.Array]:
         def of(mechanism: Any, given: jax.Array) -> jax.Array:
             run = run_of(mechanism)
-            every = [getattr(m, name)(run, given, **m.lanes.statics(run)) for m in _profiles(asking, run)]
+            every = [getattr(m, name)(run, given, **m.statics(run)) for m in _profiles(asking, run)]
             return functools.reduce(xp.minimum, every)
 
         return of
@@ -95,7 +95,7 @@ def _profile(asking: Asking, run_of: _Run, directions: tuple[Direction, ...], th
         role=Role.IN_PROGRAMS,
         log_delta=least("log_delta"),
         epsilon=least("epsilon"),
-        lanes=Lanes(on_host=False),
+        numpy=NO_POINT,
     )
 
 
@@ -118,7 +118,9 @@ def _renyi(asking: Asking, rdp: Any, run_of: _Run, directions: tuple[Direction, 
         role=Role.IN_PROGRAMS,
         rdp=rdp,
         grids=MIXED,
-        lanes=Lanes(statics=statics, bytes=asking.renyi_bytes, on_host=asking.takes_numpy),
+        statics=statics,
+        lane_bytes=asking.renyi_bytes,
+        numpy=asking.takes_numpy,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct._method import BOTH, Cost, Engine, Lanes, ProfileMethod, Role, always
+from jaxacct._method import BOTH, NO_POINT, Cost, Engine, ProfileMethod, Role, always
 from jaxacct._types import Direction
 from jaxacct.bounds._clones_pair import has_pair
 from jaxacct.bounds._known_laws import Known, all_given
@@ -308,7 +308,9 @@ def laws(
         cold=Cost.SECONDS,
         log_delta=_log_delta,
         epsilon=_epsilon,
-        lanes=Lanes(statics=functools.partial(statics, known_of=known_of), bytes=_lane_bytes, on_host=False),
+        statics=functools.partial(statics, known_of=known_of),
+        lane_bytes=_lane_bytes,
+        numpy=NO_POINT,
         **{"directions": BOTH, "role": Role.BEST_IN_PROGRAMS, **options},
     )
 

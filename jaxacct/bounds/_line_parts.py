@@ -413,5 +413,5 @@ def _decay(of: SampledStep, times: float, order: float, height: Real, tolerance:
 
 
 def summed(parts: list[LineMoments]) -> LineMoments:
-    """`LineMoments` of independent rounds together."""
+    """`LineMoments` (a class) of independent rounds together."""
     return LineMoments(*(sum(every[1:], every[0]) for every in zip(*parts, strict=True)))

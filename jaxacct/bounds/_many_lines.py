@@ -30,22 +30,24 @@ class _Tried(NamedTuple):
     by_ray: bool | None  # how the moments of all rounds are had; None: as their tails and what failed suggest
     share: float  # of delta, which clipping the likelihood ratios is to take away
     pull: float  # how far the order is pulled towards 1, where the moments depend less on the largest ratios
+    ray_pull: float  # the same where some are on rays
     anew: bool  # whether questions that rays did not answer are asked of rays again
 
 
 _TRIED = (
-    _Tried(None, 1e-8, 0.65, True),
-    _Tried(None, 1e-8, 1.0, False),
-    _Tried(True, 1e-8, 0.7, False),
-    _Tried(False, 1e-6, 0.4, True),
-    _Tried(True, 1e-8, 0.85, True),
-    _Tried(True, 1e-8, 0.45, True),
+    _Tried(None, 1e-8, 0.65, 0.85, True),
+    _Tried(None, 1e-8, 1.0, 0.85, False),
+    _Tried(True, 1e-8, 0.85, 0.85, False),
+    _Tried(False, 1e-6, 0.4, 0.4, True),
+    _Tried(True, 1e-8, 0.7, 0.7, True),
+    _Tried(True, 1e-8, 0.45, 0.45, True),
 )
 _ADDED_PULL = 1.0  # the same in the add direction
 _NEAR_COPIES = {Direction.REMOVE: 0.5, Direction.ADD: 1.0}  # heavy tails have guesses up to three times too large
 _NARROW, _NARROW_CLIPPED = 9e-4, 1.5e-6  # relative width of ends that are not improved on; where rays may do better
 _NOISE, _MOST_STEPS = (0.2, 1e3), 2.0**40  # rounds outside are left to others: their grids would be long
-_HEAVY = 10.0  # below it rays were as fast, and sharper
+_HEAVY, _HEAVIER = 10.0, 7.0  # below the first rays were as fast, and sharper, unless losses were as small as
+_SMALL = 0.02  # this, about the deviation of the loss: the orders wanted are beyond theirs; and below the second always
 _WIDE, _NUM_WIDE = (0.03, 40.0), 36  # orders a - 1 looked at first, over 1 by the deviation of the composed loss
 _LEAST_ON_RAYS = 0.005  # the same, where rays serve: the least a - 1
 _NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, over that of a first guess
@@ -71,7 +73,9 @@ def reaches(of: Questions) -> Any:
 def _is_heavy(of: Questions) -> Any:
     """Whether the tails of families are so heavy that a line of clipped ratios would be long or loose, bool [F]."""
     rounds = of.rounds
-    return rounds.noise_multiplier**2 * np.log(rounds.mean * np.sqrt(rounds.uses)) < _HEAVY
+    falls = rounds.total(rounds.uses / (rounds.mean * rounds.noise_multiplier**2))
+    most = np.where(np.sqrt(falls + of.variance)[rounds.lane] < _SMALL, _HEAVIER, _HEAVY)
+    return rounds.noise_multiplier**2 * np.log(rounds.mean * np.sqrt(rounds.uses)) < most
 
 
 def _blocks(sizes: Any, budget: int) -> Iterator[Any]:
@@ -240,11 +244,12 @@ def remove(of: Questions, query: Query, *, is_whole: bool = True) -> Ends[Real]:
         by_ray = likely if tried.by_ray is None else np.full(len(likely), tried.by_ray)
         has_rays, clips = (np.bincount(rounds.lane, kind, num) > 0 for kind in (by_ray, ~by_ray))
         asked = todo & ~(on_rays & ~clips & (not tried.anew))
-        for lanes in (np.flatnonzero(asked & ~has_rays), np.flatnonzero(asked & has_rays & is_whole)):
+        for some, pull in ((asked & ~has_rays, tried.pull), (asked & has_rays & is_whole, tried.ray_pull)):
+            lanes = np.flatnonzero(some)
             if lanes.size == 0:
                 continue
             mine = np.isin(rounds.lane, lanes)
-            low, high, failed = _try(of.at(lanes), query, tried.share, tried.pull, by_ray[mine])
+            low, high, failed = _try(of.at(lanes), query, tried.share, pull, by_ray[mine])
             lower[lanes], upper[lanes] = np.maximum(lower[lanes], low), np.minimum(upper[lanes], high)
             likely[mine] = by_ray[mine] ^ failed
         on_rays |= asked & ~clips

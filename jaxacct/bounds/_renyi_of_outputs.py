@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax, jnp
-from jaxacct._method import Lanes, orders_bytes
+from jaxacct._method import NO_POINT, orders_bytes
 from jaxacct.bounds._by_ratio import by_direction
 from jaxacct.bounds.bases._discrete import log_ratios
 from jaxacct.composition import compose_rdp
@@ -91,6 +91,8 @@ LISTED = by_direction(
     _listed_largest,
     theorem="the definition, over the outputs; Zhu, Dong & Wang 2022, Theorem 11",
     applies=_is_listed,
-    lanes=Lanes(statics=lambda mechanism: {"size": len(_pair_of(mechanism).p)}, bytes=_bytes, on_host=False),
+    statics=lambda mechanism: {"size": len(_pair_of(mechanism).p)},
+    lane_bytes=_bytes,
+    numpy=NO_POINT,
     regime="up to 4096 outputs",
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxacct._method import (
     BOTH,
-    CLOSED_FORM,
+    FEW_TOGETHER,
     Bracketing,
     BracketMethod,
     Cost,
@@ -142,7 +142,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             theorem=f"{_LYU}; Kairouz, Oh & Viswanath 2015, Theorem 2.4",
             log_delta=_log_delta,
             epsilon=_epsilon,
-            lanes=CLOSED_FORM,
+            numpy=FEW_TOGETHER,
             **_OPTIONS,
         ),
         RenyiMethod(
@@ -150,7 +150,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             theorem=_PROVED,
             rdp=with_limits(_rdp, largest=_pure, near_one=_NEAR_ONE),
             grids=_GRIDS,
-            lanes=CLOSED_FORM,
+            numpy=FEW_TOGETHER,
             **_OPTIONS,
         ),
         loss_distribution(DISTRIBUTION),
@@ -162,7 +162,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             theorem=f"Zhu & Wang 2020; {_PROVED}",
             rdp=with_limits(_gaussian_rdp, near_one=_NEAR_ONE),
             grids=_GRIDS,
-            lanes=CLOSED_FORM,
+            numpy=FEW_TOGETHER,
             **_OPTIONS,
         ),
         _two_probabilities(_gaussian_setting),

@@ -20,7 +20,6 @@ from jaxacct._method import (
     BracketMethod,
     Cost,
     LaneMethod,
-    Lanes,
     Method,
     Query,
     RenyiMethod,
@@ -155,7 +154,7 @@ def renyi_plan(mechanism: Mechanism, direction: Direction) -> RenyiPlan:
     """
     usable = [m for m in methods_of(mechanism, RenyiMethod) if direction in m.directions]
     usable = [m for m in usable if m.role_for(mechanism) is not Role.BY_NAME] or usable[:1]
-    return tuple((m, m.curve(direction), tuple(sorted(m.lanes.statics(mechanism).items()))) for m in usable)
+    return tuple((m, m.curve(direction), tuple(sorted(m.statics(mechanism).items()))) for m in usable)
 
 
 def least_rdp(plan: RenyiPlan, mechanism: Mechanism, *, orders: Sequence[float]) -> jax.Array:
@@ -183,13 +182,13 @@ def _renyi_statics(direction: Direction, mechanism: Composed) -> dict[str, Any]:
 
 def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -> int:
     """int: working memory of one lane, bytes: that of the widest part, as parts are worked on one after the other."""
-    every = [m.lanes.bytes(orders=orders, **dict(static)) for plan in parts for m, _, static in plan]
+    every = [m.lane_bytes(orders=orders, **dict(static)) for plan in parts for m, _, static in plan]
     return max(every, default=orders_bytes(orders=orders))
 
 
 def takes_numpy(*, parts: tuple[RenyiPlan, ...], **orders: Any) -> bool:
     """bool: whether every method of every plan takes NumPy arrays, at these `orders`."""
-    return all(m.lanes.takes_numpy({**dict(static), **orders}) for plan in parts for m, _, static in plan)
+    return all(m.takes_numpy({**dict(static), **orders}) for plan in parts for m, _, static in plan)
 
 
 def is_of_reports(mechanism: Mechanism) -> bool:
@@ -215,7 +214,9 @@ def _renyi(direction: Direction, applies: Any, role: Role | Callable[[Any], Role
         rdp=_rdp,
         grids=MIXED,
         role=role,
-        lanes=Lanes(statics=functools.partial(_renyi_statics, direction), bytes=renyi_bytes, on_host=takes_numpy),
+        statics=functools.partial(_renyi_statics, direction),
+        lane_bytes=renyi_bytes,
+        numpy=takes_numpy,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod, RenyiMethod, Role
+from jaxacct._method import BOTH, FEW_TOGETHER, Cost, ProfileMethod, RenyiMethod, Role
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._host_line import beside_closed_form
 from jaxacct.bounds._limits import with_limits
@@ -133,7 +133,7 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
         cold=Cost.SECONDS,
         log_delta=lambda mechanism, epsilon: unamplified_log_delta(mechanism.mechanism, uses(mechanism), epsilon),
         epsilon=lambda mechanism, log_delta: unamplified_epsilon(mechanism.mechanism, uses(mechanism), log_delta),
-        lanes=CLOSED_FORM,
+        numpy=FEW_TOGETHER,
         floor=floor,
     )
 
@@ -147,7 +147,7 @@ EXACT = ProfileMethod(
     applies=is_gaussian,
     role=Role.EXACT,
     log_delta=_log_delta,
-    lanes=CLOSED_FORM,
+    numpy=FEW_TOGETHER,
     epsilon=_epsilon,
 )
 BOTH_ENDS = beside_closed_form(applies=is_gaussian)
@@ -159,7 +159,7 @@ _RDP = RenyiMethod(
     cold=Cost.SECONDS,
     role=Role.BY_NAME,  # the closed form is exact
     rdp=with_limits(_rdp),
-    lanes=CLOSED_FORM,
+    numpy=FEW_TOGETHER,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )
 DISTRIBUTION = of_one_release(BASES[Gaussian], _THEOREM, spread)

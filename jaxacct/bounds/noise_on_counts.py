@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, CLOSED_FORM, Cost, Method, RenyiMethod, Role
+from jaxacct._method import BOTH, FEW_TOGETHER, Cost, Method, RenyiMethod, Role
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._one_release import of_one_release
@@ -71,7 +71,7 @@ def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
         cold=Cost.SECONDS,
         rdp=rdp,
         **options,
-        lanes=CLOSED_FORM,
+        numpy=FEW_TOGETHER,
         grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
     )
 

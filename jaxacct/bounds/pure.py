@@ -14,7 +14,7 @@ from typing import Any
 from jaxacct._jax import Array, jax
 from jaxacct._method import (
     BOTH,
-    CLOSED_FORM,
+    FEW_TOGETHER,
     Bracketing,
     BracketMethod,
     Cost,
@@ -190,7 +190,7 @@ def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) 
         cold=Cost.SECONDS,
         log_delta=log_delta,
         epsilon=epsilon,
-        lanes=CLOSED_FORM,
+        numpy=FEW_TOGETHER,
     )
 
 
@@ -204,7 +204,7 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiM
         role=Role.BY_NAME,  # the closed form is exact
         rdp=with_limits(rdp, **limits),
         grids=MIXED,
-        lanes=CLOSED_FORM,
+        numpy=FEW_TOGETHER,
     )
 
 

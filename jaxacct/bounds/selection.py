@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jaxacct import _trees
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Lanes, Method, Query, RenyiMethod
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Method, Query, RenyiMethod
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._orders import MIXED
@@ -179,6 +179,8 @@ def tables(
         applies=_has_numbers,
         rdp=rdp,
         grids=MIXED,
-        lanes=Lanes(statics=statics, bytes=renyi_bytes, on_host=takes_numpy),
+        statics=statics,
+        lane_bytes=renyi_bytes,
+        numpy=takes_numpy,
     )
     return {(PrivateSelection,): (pure, renyi)}

@@ -20,18 +20,20 @@ NumPy, on the host.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxacct._types import Ends
-from jaxacct.special import cos_and_sin, log_one_minus_inverse
+from jaxacct.special import ULP, cos_and_sin, log_one_minus_inverse, rows_times, turn
 
 # All of these steer speed and tightness only: every end is certified whatever they are.
 ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # (c - 1) / (a - 1): orders c whose moments bound the aliases j > 0
 _MOST_NEWTON = 60  # Newton's steps towards epsilon
 _STANDS_STILL = 1e-13  # relative: a smaller step ends Newton's method
-_SHARE_OF_ERROR = 0.01  # and so does missing the target by this share of what the sum may err by
+_MISSED = 0.01  # and so does missing the target by this share of what the sum may err by
+_LONG = 2048  # nodes of one host line beyond which the turns of nodes are products of a few
 _SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from that root, over its estimated error, at which an end is tried
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
@@ -75,6 +77,7 @@ class _Summands(NamedTuple):
     imag: Real  # [N, L]
     error: Real  # [L]: how far rounding, the moments' errors and the nodes left out may move the sum
     error_rate: Real  # [L]: the same, for each unit of epsilon
+    table: Any  # None, or real + i imag times the phase of M, at the nodes of one long lane row by row [R, C]
 
 
 def _summands(line: Line, moments: LineMoments) -> _Summands:
@@ -85,8 +88,15 @@ def _summands(line: Line, moments: LineMoments) -> _Summands:
     weight = size / ((a * a + b * b) * ((a - 1.0) ** 2 + b * b))
     real, imag = weight * (a * (a - 1.0) - b * b), -weight * b * (2.0 * a - 1.0)
     modulus = np.hypot(real, imag)
-    # some 30 ULP of a term, and what additions err by: 40 in pairs, one for each node in whatever order JAX takes
+    # some 30 ULP of a term, and what additions in pairs err by
     rounding = 2.0**-50 * (16.0 + np.abs(moments.phase) + np.abs(moments.log_modulus))
+    table = None
+    if b.shape[1] == 1 and b.shape[0] > _LONG:
+        columns = math.isqrt(b.shape[0])
+        filled = np.zeros(-(-b.shape[0] // columns) * columns, np.complex128)
+        filled[: b.shape[0]] = ((real + 1j * imag) * turn(moments.phase))[:, 0]
+        table = filled.reshape(-1, columns)
+        rounding = rounding + ULP * (64.0 + 2.0 * columns)  # two more turns, and sums of rows in any order
     spread = np.where(line.used, np.expm1(np.minimum(moments.error, 300.0)) + rounding, 0.0)
     error = np.sum(modulus * spread, axis=0)
     # beyond the last node: |M| is at most the largest bound of the decay table, |1 / (s (s - 1))| at most 1 / b^2, and
@@ -94,7 +104,7 @@ def _summands(line: Line, moments: LineMoments) -> _Summands:
     first = line.edges[0] - np.pi / line.period
     error = error + np.exp(np.max(moments.log_decay, axis=0)) / (np.pi * first)
     rate = 2.0**-50 * np.sum(modulus * b, axis=0)
-    return _Summands(moments.log_modulus[0], moments.phase, real, imag, error, rate)
+    return _Summands(moments.log_modulus[0], moments.phase, real, imag, error, rate, table)
 
 
 def _added_up(terms: Any) -> Any:
@@ -108,6 +118,9 @@ def _trapezoid(line: Line, of: _Summands, epsilon: Real) -> _Sum:
 
     All of it [L] and divided by e^shift (`_shift`).
     """
+    if of.table is not None:
+        value, slope = _by_table(line, of.table, epsilon)
+        return _Sum(value, slope, of.error + np.abs(epsilon) * of.error_rate)
     angle = of.phase - epsilon * line.heights
     cos, sin = cos_and_sin(angle)
     term = of.real * cos - of.imag * sin
@@ -116,6 +129,20 @@ def _trapezoid(line: Line, of: _Summands, epsilon: Real) -> _Sum:
     value = _added_up(term)
     slope = (1.0 - line.order) * value + np.sum(line.heights * other, axis=0)
     return _Sum(value, slope, of.error + np.abs(epsilon) * of.error_rate)
+
+
+def _by_table(line: Line, table: Any, epsilon: Any) -> tuple[Any, Any]:
+    """The sum and its derivative at each of `epsilon` [P], one lane: a node's turn is its row's times its column's."""
+    step = line.heights[1, 0]
+    rows, columns = (np.arange(n) for n in table.shape)
+    by_column, by_row = (turn(-np.multiply.outer(epsilon, step * n)) for n in (columns, table.shape[1] * rows))
+    sums, weighted = (
+        np.stack([rows_times(table, x * weight) for x in by_column]) * by_row for weight in (1.0, step * columns)
+    )
+    value = sums.sum(-1).real
+    heights = step * table.shape[1] * rows
+    # times 1 - s for the slope: (1 - a) - ib
+    return value, (1.0 - line.order) * value + (weighted + heights * sums).sum(-1).imag
 
 
 def _shift(line: Line, of: _Summands, epsilon: Real) -> Real:
@@ -189,7 +216,7 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: Real, start: Real)
         moved = np.where(inside, np.clip(moved, low, high), 0.5 * (low + high))
         # it stops where a point stands still
         missing = np.abs(np.expm1(-residual)) * found.value
-        moved = np.where(usable & (missing <= _SHARE_OF_ERROR * found.error), epsilon, moved)
+        moved = np.where(usable & (missing <= _MISSED * found.error), epsilon, moved)
         return low, high, moved
 
     # the start may lie below the root

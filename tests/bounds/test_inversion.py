@@ -1,6 +1,8 @@
 """Moment inversion: the contour of Gaussian and Poisson-sampled rounds, and each part of its certificate."""
 
+import math
 import warnings
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -9,6 +11,7 @@ from support.answers import EPSILON, refined
 
 import jaxacct as ja
 from jaxacct.bounds._host_line import is_of_gaussians
+from jaxacct.divergence import _inversion
 from jaxacct.divergence._inversion import (
     ALIAS_FACTORS,
     Line,
@@ -77,6 +80,30 @@ def _gaussian_sum(period: float, num_nodes: int, epsilon: float = 2.0) -> tuple[
         half = mp.mpf(1) / 2
         truth = float(mp.ncdf(half - epsilon) - mp.exp(epsilon) * mp.ncdf(-half - epsilon))
     return (*(float(x[0]) for x in numbers), truth)
+
+
+@pytest.mark.parametrize("num", [2049, 3000, 5041])
+def test_long_sums_by_rows_and_columns_are_those_node_by_node(num: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(num)
+    order, period, nodes = np.array([3.0]), np.array([8.0]), (0.25 * math.pi * np.arange(num))[:, None]
+    zeros: Any = np.zeros((num, 1))
+    modulus: Any = -0.3 * np.log1p(nodes)
+    phase: Any = 0.7 * nodes + rng.normal(0.0, 1.0, (num, 1))
+    columns: Any = (order, period, nodes, nodes < nodes[-7], nodes[-1:], np.array([[5.0]]))
+    line, moments = Line(*columns), LineMoments(modulus, phase, zeros, np.ones((1, 1)), np.full((1, 1), -9.0))
+    of = _summands(line, moments)
+    monkeypatch.setattr(_inversion, "_LONG", 10**9)
+    plain = _summands(line, moments)
+    assert of.table is not None
+    assert plain.table is None
+    assert float(of.error[0]) < 1e-3 * float(np.hypot(of.real, of.imag).sum())
+    rounding = of.error - np.exp(-9.0) / (math.pi * (nodes[-1] - math.pi / 8.0))
+    for epsilon in (np.array([0.3]), np.array([0.0, 2.0, 700.0])):
+        by_rows = _trapezoid(line, of, epsilon)
+        one_by_one = [_trapezoid(line, plain, x[None]) for x in epsilon]
+        value, slope = (np.concatenate([getattr(x, name) for x in one_by_one]) for name in ("value", "slope"))
+        assert np.all(np.abs(by_rows.value - value) <= rounding + epsilon * of.error_rate)
+        assert by_rows.slope == pytest.approx(slope, rel=1e-9, abs=1e-9)
 
 
 def test_the_bound_on_aliases_is_rounded_up_and_no_more_at_any_order() -> None:

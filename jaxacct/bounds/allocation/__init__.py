@@ -12,7 +12,6 @@ from jaxacct._method import (
     Bracketing,
     BracketMethod,
     Cost,
-    Lanes,
     Method,
     ProfileMethod,
     Query,
@@ -55,7 +54,7 @@ from jaxacct.mechanisms import (
 )
 
 _FS = "Feldman & Shenfeld 2025"
-_SPLIT = Lanes(statics=split_statics, bytes=renyi.lane_bytes)
+_SPLIT: dict[str, Any] = {"statics": split_statics, "lane_bytes": renyi.lane_bytes}
 _COSTS: dict[str, Any] = {"cost": Cost.MILLISECONDS, "cold": Cost.SECONDS}
 _Function = Callable[[Any, float, Direction], float]
 
@@ -116,7 +115,7 @@ _RENYI = (
         directions=(Direction.REMOVE,),
         rdp=with_limits(renyi.direct_remove_rdp, near_one=NEAR_ONE),
         grids=tuple(WHOLE[top] for top in (64, 256, 1024, 2048)),
-        lanes=_SPLIT,
+        **_SPLIT,
         **_COSTS,
     ),
     RenyiMethod(
@@ -125,7 +124,7 @@ _RENYI = (
         directions=(Direction.REMOVE,),
         rdp=with_limits(renyi.fractional_remove_rdp, near_one=NEAR_ONE),
         grids=(BETWEEN, LOW),  # inside a user's jit the second, half the program
-        lanes=_SPLIT,
+        **_SPLIT,
         **_COSTS,
     ),
     ProfileMethod(
@@ -135,7 +134,7 @@ _RENYI = (
         log_delta=renyi.closed_form_add_log_delta,
         epsilon=renyi.closed_form_add_epsilon,
         floor=_closed_form_floor,
-        lanes=_SPLIT,
+        **_SPLIT,
         **_COSTS,
     ),
     RenyiMethod(
@@ -144,7 +143,7 @@ _RENYI = (
         directions=(Direction.ADD,),
         rdp=with_limits(renyi.laplace_add_rdp, near_one=NEAR_ONE),
         grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
-        lanes=_SPLIT,
+        **_SPLIT,
         **_COSTS,
     ),
     unamplified(renyi.uses),

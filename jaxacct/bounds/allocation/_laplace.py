@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._jax import Tracer, jax, jnp
-from jaxacct._method import Cost, Lanes, RenyiMethod, Role, orders_bytes
+from jaxacct._method import NO_POINT, Cost, RenyiMethod, Role, orders_bytes
 from jaxacct._types import Direction
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import WHOLE
@@ -107,7 +107,9 @@ def _method(name: str, theorem: str, direction: Direction, rdp: Any) -> RenyiMet
         role=Role.IN_PROGRAMS,
         rdp=with_limits(rdp, near_one=1.0 + 2.0**-30, largest=_largest),
         grids=(WHOLE[64], WHOLE[256]),
-        lanes=Lanes(statics=_statics, bytes=_bytes, on_host=False),
+        statics=_statics,
+        lane_bytes=_bytes,
+        numpy=NO_POINT,
     )
 
 

@@ -6,7 +6,18 @@ the two data sets: the direction REMOVE stands for both.
 
 from typing import Any
 
-from jaxacct._method import Cost, Method, Role, always, itself, only_analysed, only_where
+from jaxacct._method import (
+    ANY_NUMBER,
+    FEW_POINTS,
+    NO_POINT,
+    Cost,
+    Method,
+    Role,
+    always,
+    itself,
+    only_analysed,
+    only_where,
+)
 from jaxacct._types import Bound
 from jaxacct.bounds._clones_pair import is_pure
 from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, SCORES
@@ -15,7 +26,6 @@ from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.check_in._everybody import EVERYBODY
 from jaxacct.bounds.check_in._taking_part import taking_part_epsilon, taking_part_log_delta
 from jaxacct.bounds.shuffle import (
-    ANY_NUMBER,
     LOCAL_NOISE,
     PURIFIED,
     PURIFIED_CLONES,
@@ -56,7 +66,7 @@ _TAKING_PART = profile_method(
     taking_part_log_delta,
     cost=Cost.MICROSECONDS,
     cold=Cost.MICROSECONDS,
-    one_by_one=ANY_NUMBER,
+    numpy=ANY_NUMBER,
     misses_deltas=_is_approximate,
 )
 _CHECK_IN = (
@@ -68,7 +78,7 @@ _CHECK_IN = (
         check_in.profile_upper_log_delta,
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
-        one_by_one=ANY_NUMBER,
+        numpy=ANY_NUMBER,
         role=only_where(has_one_round, Role.QUICK),
         misses_deltas=_is_approximate,
     ),
@@ -85,7 +95,7 @@ _CHECK_IN = (
         f"{_VISIBLE}, Renyi divergences of the profile",
         check_in.profile_upper_rdp,
         role=Role.BY_NAME,
-        on_host=True,
+        numpy=FEW_POINTS,
     ),
     profile_method(
         _RESPONSE,
@@ -93,7 +103,7 @@ _CHECK_IN = (
         floor.response_lower_epsilon,
         floor.response_lower_log_delta,
         statics=floor.response_statics,
-        one_by_one=ANY_NUMBER,
+        numpy=ANY_NUMBER,
         ends=frozenset({Bound.LOWER}),
         below=itself,
     ),
@@ -103,7 +113,7 @@ _CHECK_IN = (
         f"{_VISIBLE}, the pair itself",
         check_in.profile_lower_epsilon,
         check_in.profile_lower_log_delta,
-        one_by_one=ANY_NUMBER,
+        numpy=ANY_NUMBER,
         ends=frozenset({Bound.LOWER}),
         below=only_analysed,
         applies=is_pure,
@@ -122,7 +132,7 @@ _GAUSSIAN_CHECK_IN = (
         check_in.gaussian_upper_log_delta,
         cost=Cost.TENTHS,
         cold=Cost.TENTHS,
-        one_by_one=ANY_NUMBER,
+        numpy=ANY_NUMBER,
         role=in_one_round,
         misses_deltas=always,
     ),
@@ -132,7 +142,7 @@ _GAUSSIAN_CHECK_IN = (
         check_in.gaussian_composed_upper_epsilon,
         check_in.gaussian_composed_upper_log_delta,
         role=only_where(has_several_rounds, Role.IN_PROGRAMS),
-        on_host=False,
+        numpy=NO_POINT,
     ),
     *(m for m in _CHECK_IN if m.name == _RESPONSE),
     SCORES,
@@ -168,7 +178,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             _everybody_checks_in(check_in.gaussian_composed_upper_epsilon),
             _everybody_checks_in(check_in.gaussian_composed_upper_log_delta),
             role=only_where(has_several_rounds, Role.IN_PROGRAMS),
-            on_host=False,
+            numpy=NO_POINT,
         ),
         *REPORTS_FROM_BELOW,
         ALL_ALIKE,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct._method import Lanes, orders_bytes
+from jaxacct._method import NO_POINT, orders_bytes
 from jaxacct.bounds._by_ratio import by_direction
 from jaxacct.bounds.laplace import top_of
 from jaxacct.composition import compose_rdp
@@ -83,5 +83,6 @@ SAMPLED_LAPLACE = by_direction(
     laplace_rdp,
     _laplace_largest_of_run,
     theorem="Mironov 2017, Proposition 6; Zhu, Dong & Wang 2022, Theorem 11",
-    lanes=Lanes(bytes=lambda **statics: 4 * orders_bytes(**statics), on_host=False),
+    lane_bytes=lambda **statics: 4 * orders_bytes(**statics),
+    numpy=NO_POINT,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, CLOSED_FORM, Cost, ProfileMethod, Role, only_where
+from jaxacct._method import BOTH, FEW_TOGETHER, Cost, ProfileMethod, Role, only_where
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction
 from jaxacct.divergence.gaussian._one_sampled import one_sampled_epsilon, one_sampled_log_delta
@@ -49,7 +49,7 @@ def _method(name: str, directions: tuple[Direction, ...], *, add: bool) -> Profi
         regime="one step",
         cost=Cost.MICROSECONDS,
         cold=Cost.SECONDS,
-        lanes=CLOSED_FORM,
+        numpy=FEW_TOGETHER,
         role=only_where(_is_counted, Role.QUICK),
     )
 

@@ -4,21 +4,21 @@ Bounds are symmetric in the two data sets: the direction REMOVE stands for both.
 """
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxacct._method import (
+    ANY_NUMBER,
+    FEW_POINTS,
+    NO_POINT,
     Cost,
-    Lanes,
     Method,
     ProfileMethod,
     RenyiMethod,
     Role,
     itself,
-    no_statics,
     only_analysed,
     only_where,
 )
@@ -49,19 +49,16 @@ from jaxacct.mechanisms import (
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
     """A method that answers by a privacy profile (class ProfileMethod), in the one direction that there is.
 
-    If `statics` is among `rest`, it gives the static sizes of the lanes; `on_host` False has single questions compiled
-    too, where NumPy would take longer than a program that is asked twice; `one_by_one` is how many points of a batch
-    NumPy answers sooner than a program can be compiled.
+    `numpy=NO_POINT` among `rest` has single questions compiled too, where NumPy would take longer than a program that
+    is asked twice.
     """
-    how = {name: rest.pop(name) for name in ("on_host", "one_by_one") if name in rest}
-    lanes = Lanes(statics=rest.pop("statics", no_statics), bytes=window_bytes, **how)
     return ProfileMethod(
         name=name,
         theorem=theorem,
         directions=(Direction.REMOVE,),
         log_delta=log_delta,
         epsilon=epsilon,
-        lanes=lanes,
+        lane_bytes=window_bytes,
         **{"cost": Cost.MILLISECONDS, "cold": Cost.SECONDS, **rest},
     )
 
@@ -71,16 +68,14 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
 
     If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
     """
-    on_host = rest.pop("on_host", False)
-    statics = rest.pop("statics", None)
-    lanes = Lanes(on_host=on_host) if statics is None else Lanes(statics=statics, bytes=window_bytes, on_host=on_host)
+    memory: dict[str, Any] = {"lane_bytes": window_bytes} if "statics" in rest else {}
     return RenyiMethod(
         name=name,
         theorem=theorem,
         directions=(Direction.REMOVE,),
         rdp=with_limits(rdp, near_one=NEAR_ONE),
-        lanes=lanes,
-        **{"grids": OF_REPORTS, "cost": Cost.TENTHS, "cold": Cost.SECONDS, **rest},
+        **memory,
+        **{"numpy": NO_POINT, "grids": OF_REPORTS, "cost": Cost.TENTHS, "cold": Cost.SECONDS, **rest},
     )
 
 
@@ -111,7 +106,6 @@ def _beyond_one_pure_round(mechanism: Shuffled) -> bool:
 # program can have, less than the program takes.
 _POINTS_OF_ONE_ROUND = 1000
 _POINTS_COMPOSED = 50
-ANY_NUMBER = math.inf
 
 _FMT = "Feldman, McMillan & Talwar 2021"
 _CLONES = profile_method(
@@ -121,7 +115,7 @@ _CLONES = profile_method(
     shuffled.clones_upper_log_delta,
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
-    one_by_one=_POINTS_OF_ONE_ROUND,
+    numpy=_POINTS_OF_ONE_ROUND,
     regime="one round; local delta small against delta / num_reports",
 )
 _COMPOSED_CLONES = profile_method(
@@ -130,7 +124,7 @@ _COMPOSED_CLONES = profile_method(
     shuffled.composed_upper_epsilon,
     shuffled.composed_upper_log_delta,
     statics=shuffled.composed_statics,
-    one_by_one=_POINTS_COMPOSED,
+    numpy=_POINTS_COMPOSED,
     role=only_where(has_several_rounds, Role.QUICK),
     regime="several rounds",
 )
@@ -154,7 +148,7 @@ _CLONES_RDP = renyi_method(
     f"{_FMT}, Theorem 3.2; Chen et al. 2024, Theorem 1 (corrected); Mironov 2017, Proposition 1",
     shuffled.clones_upper_rdp,
     role=only_where(has_several_rounds, Role.QUICK),
-    on_host=_sums_quickly,
+    numpy=_sums_quickly,
 )
 _LOCAL = profile_method(
     "no amplification",
@@ -162,7 +156,7 @@ _LOCAL = profile_method(
     shuffled.local_upper_epsilon,
     shuffled.local_upper_log_delta,
     statics=shuffled.unamplified_statics,
-    one_by_one=_POINTS_COMPOSED,
+    numpy=_POINTS_COMPOSED,
     role=only_where(_beyond_one_pure_round, Role.QUICK),
 )
 _RESPONSE = profile_method(
@@ -171,7 +165,7 @@ _RESPONSE = profile_method(
     shuffled.response_lower_epsilon,
     shuffled.response_lower_log_delta,
     statics=shuffled.response_statics,
-    one_by_one=ANY_NUMBER,
+    numpy=ANY_NUMBER,
     ends=frozenset({Bound.LOWER}),
     below=itself,
 )
@@ -182,7 +176,7 @@ _PAIR_FROM_BELOW = profile_method(
     shuffled.pair_lower_epsilon,
     shuffled.pair_lower_log_delta,
     statics=pair.clones_statics,
-    one_by_one=_POINTS_OF_ONE_ROUND,
+    numpy=_POINTS_OF_ONE_ROUND,
     ends=frozenset({Bound.LOWER}),
     below=only_analysed,
     applies=pair.has_pair,
@@ -195,7 +189,7 @@ _PAPER_RDP = renyi_method(
     shuffled.girgis_upper_rdp,
     role=Role.BY_NAME,
     grids=(_WHOLE_ORDERS, tuple(float(a) for a in range(2, 257))),
-    on_host=True,
+    numpy=FEW_POINTS,
 )
 _MIXTURE_RDP = renyi_method(
     "special pairs rdp, exact",
@@ -204,7 +198,7 @@ _MIXTURE_RDP = renyi_method(
     grids=(_WHOLE_ORDERS,),
     role=Role.BY_NAME,
     statics=functools.partial(shuffled.mixture_sizes, orders=_WHOLE_ORDERS),
-    on_host=True,
+    numpy=FEW_POINTS,
 )
 PURIFIED = f"{_FMT}, Lemma 3.7 (corrected) and Theorem 3.8"
 LOCAL_NOISE = profile_method(
@@ -214,7 +208,7 @@ LOCAL_NOISE = profile_method(
     gaussian_reports.gaussian_local_upper_log_delta,
     cost=Cost.MICROSECONDS,
     cold=Cost.MICROSECONDS,
-    one_by_one=_POINTS_OF_ONE_ROUND,
+    numpy=_POINTS_OF_ONE_ROUND,
 )
 PURIFIED_CLONES = profile_method(
     "purified clones",
@@ -223,7 +217,7 @@ PURIFIED_CLONES = profile_method(
     gaussian_reports.gaussian_upper_log_delta,
     cold=Cost.TENTHS,
     statics=pair.clones_statics,
-    one_by_one=ANY_NUMBER,
+    numpy=ANY_NUMBER,
     role=in_one_round,
     regime="one round",
 )
@@ -284,7 +278,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             k_ary.blanket_upper_log_delta,
             cold=Cost.TENTHS,
             statics=k_ary.blanket_statics,
-            one_by_one=ANY_NUMBER,
+            numpy=ANY_NUMBER,
             regime="one round",
         ),
         *BLANKET_TOO,
@@ -299,7 +293,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             k_ary.elsewhere_lower_epsilon,
             k_ary.elsewhere_lower_log_delta,
             statics=k_ary.blanket_statics,
-            one_by_one=ANY_NUMBER,
+            numpy=ANY_NUMBER,
             ends=frozenset({Bound.LOWER}),
             below=itself,
             regime="one round; 3 categories or more",

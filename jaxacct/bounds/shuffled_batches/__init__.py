@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, CLOSED_FORM, Cost, RenyiMethod, Role, only_where
+from jaxacct._method import BOTH, FEW_TOGETHER, Cost, RenyiMethod, Role, only_where
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import mixed
@@ -45,7 +45,7 @@ _RENYI = RenyiMethod(
     cold=Cost.SECONDS,
     role=Role.BY_NAME,  # the closed form is exact
     rdp=with_limits(_rdp),
-    lanes=CLOSED_FORM,
+    numpy=FEW_TOGETHER,
     grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
 )
 

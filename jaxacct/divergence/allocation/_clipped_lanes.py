@@ -239,7 +239,7 @@ def lines(at: Clipping, lane: Any, known: Bounds, order: Real, height: Real, log
     logs = t * (fall[lane] + centre[lane, None]) - np.log(math.pi * a)[:, None] - a[:, None] * np.log(heights[lane] * t)
     enough = np.ones(heights.shape, bool)
     np.logical_and.at(enough, lane, logs <= wanted[:, None])
-    height_of = np.where(enough.any(1), heights[every, enough.argmax(1)], np.inf)
+    height_of = heights[every, np.where(enough.any(1), enough.argmax(1), len(_REACHES) - 1)]
     count = INNER * np.ceil((height_of / spacing + 0.5) / INNER)
     usable = np.isfinite(worst[every, best]) & np.isfinite(count) & (count <= _MOST_NODES)
     return Lines(centre, spacing, np.where(usable, count, 0).astype(int))

@@ -67,5 +67,5 @@ class Nodes(NamedTuple):
 
 
 def rounded_up(log_value: Real, relative: Real) -> Real:
-    """At least the logarithm of what is known to a relative error; inf where that is large."""
+    """At least the logarithm, a float array, of what is known to a relative error; inf where that is large."""
     return np.where(relative < 0.5, log_up(log_value + np.log1p(relative), 16), np.inf)
