@@ -367,4 +367,4 @@ def test_large_laws_are_told_of_before_all_four_are_made():
     with pytest.warns(ja.SlowWarning, match="one release has 2000000 points"):
         _work.count_cells(2 * 10**6)
     with pytest.warns(ja.SlowWarning, match="composed loss distribution has 6000000 points"):
-        _work.count_transforms(6 * 10**6, 1)
+        _work.count_transforms(6 * 10**6, 2)
