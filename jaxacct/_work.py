@@ -16,9 +16,8 @@ _CONVOLVED = 0.45  # of two laws that are added, for each pair of their points
 _NEAR, _SINGLE = 1.1, 0.5  # and for each pair of points so near to each other, nats, that their cells are their own
 _PER_DISTANCE = 9000.0  # and for each distance of such points
 _PER_CELL = 600.0  # of the law of one release
-_LAWS = 4  # that are looked at: of two directions, from above and from below
 _PER_TRANSFORMED_POINT = 230.0  # of a composed distribution, for each tilt
-_LONG, _LONG_TRANSFORMS = 4e9, 2.5e9  # some six seconds, and some four: of one law of four
+_LONG = 4e9  # some six seconds
 _LONG_SUMS = 2e9  # some three of one law, of which there are two at least, from above and from below
 _KNOWN_SIZE, _AT_LAST = 1024, 4  # points from which on it is seen how many there will be; sums of about so many
 
@@ -62,7 +61,7 @@ def counted() -> Iterator[Work]:
 def count_cells(size: int) -> None:
     """Counts the law of one release on `size` cells, and says so in words where what is made of it takes long."""
     _count(0.0, _PER_CELL * size)
-    if _LAWS * _PER_CELL * size > _LONG:
+    if 4.0 * _PER_CELL * size > _LONG:  # four are looked at: of two directions, from above and from below
         say_long(f"the loss distribution of one release has {size} points")
 
 
@@ -82,7 +81,7 @@ def count_sum(size: int, step: float, *, same: bool) -> None:
 def count_transforms(size: int, number: int) -> None:
     """Counts `number` compositions of `size` points, and says so in words where they take long."""
     _count(0.0, _PER_TRANSFORMED_POINT * size * number)
-    if _PER_TRANSFORMED_POINT * size * number > _LONG_TRANSFORMS:
+    if _PER_TRANSFORMED_POINT * size * number > _LONG:
         say_long(f"a composed loss distribution has {size} points")
 
 

@@ -366,5 +366,5 @@ def test_large_laws_are_told_of_before_all_four_are_made():
         _work.count_transforms(10**6, 2)
     with pytest.warns(ja.SlowWarning, match="one release has 2000000 points"):
         _work.count_cells(2 * 10**6)
-    with pytest.warns(ja.SlowWarning, match="composed loss distribution has 6000000 points"):
-        _work.count_transforms(6 * 10**6, 2)
+    with pytest.warns(ja.SlowWarning, match="composed loss distribution has 9000000 points"):
+        _work.count_transforms(9 * 10**6, 2)
