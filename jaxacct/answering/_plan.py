@@ -14,6 +14,7 @@ from jaxacct._precision import Way, platform, way_of
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
+from jaxacct.mechanisms._base import Mechanism
 
 SEVERAL = 4  # points bracketed together
 _NUMPY = "the CPU, by NumPy"
@@ -239,12 +240,17 @@ def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
     return Run(engine, device, chunks, f"{asked}; {reason}")
 
 
-def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[str, str, str]:
-    """Device, chunks and the reason for both, of a kernel."""
-    static = method.statics(question.mechanism)
+def way_on_lanes(method: LaneMethod, mechanism: Mechanism, num_points: int) -> Way:
+    """How the kernel of a method answers so many concrete points; computes nothing."""
+    static = method.statics(mechanism)
     if isinstance(method, RenyiMethod):
         static = {**static, "orders": method.grids[0]}
-    way = way_of(num_points, static, **method.kernel_options)
+    return way_of(num_points, static, **method.kernel_options)
+
+
+def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[str, str, str]:
+    """Device, chunks and the reason for both, of a kernel."""
+    way = way_on_lanes(method, question.mechanism, num_points)
     if way.is_compiled:
         at_once = _ONE if num_points == 1 else _chunks(way, num_points)
         reason = "many points are worth a program" if way.has_numpy else "only a program answers it"

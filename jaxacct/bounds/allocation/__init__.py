@@ -24,8 +24,7 @@ from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._limits import NEAR_ONE, with_limits
-from jaxacct.bounds._many_lines import many_brackets
-from jaxacct.bounds._moments import moments
+from jaxacct.bounds._moments import many_brackets, moments
 from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
 from jaxacct.bounds._split import selects_several, single_step, split_statics
 from jaxacct.bounds.allocation import _renyi as renyi

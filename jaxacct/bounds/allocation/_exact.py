@@ -17,7 +17,7 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, always, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._many_lines import many_brackets
+from jaxacct.bounds._moments import many_brackets
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import PartialAllocation, RandomAllocation
 from jaxacct.special import LEAST_NORMAL, up
