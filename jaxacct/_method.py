@@ -167,8 +167,7 @@ class Method:
       theorem: paper and theorem; a function of the mechanism where it depends on the parts.
       directions: the directions that it bounds. Where adjacency has one direction only, REMOVE stands for it.
       ends: UPPER, LOWER, or both; ESTIMATE of one that samples, which is asked by its name only.
-      cost: of one point, once everything is compiled.
-      cold: of one point in a fresh process, compilation included. Plans for concrete questions ask the cheap first.
+      cost: of one concrete point, mostly by NumPy: a first answer takes as long, but for imports.
       below: ``(mechanism) -> `` whose lower ends bound the mechanism. `itself`: the method's own do. Elsewhere they are
         those of a reduction, and another mechanism that reveals no more is asked; None where none is known
         (`only_analysed`). Must be said where there is a lower end.
@@ -185,7 +184,6 @@ class Method:
     directions: tuple[Direction, ...]
     ends: frozenset[Bound] = frozenset({Bound.UPPER})
     cost: Cost
-    cold: Cost
     below: Callable[[Any], Any] | None = None
     applies: Callable[[Any], bool] = always
     role: Role | Callable[[Any], Role] = Role.NARROW

@@ -75,6 +75,12 @@ def tried(ask: Callable[[], Piece], of: str, count: int) -> Piece:
     return found
 
 
+def pieces() -> int:
+    """How many pieces the loop of `told` that this is in has still to make, this one included; 1 outside of any."""
+    outer = _outer.get()
+    return 1 if outer is None else 1 + max(outer.ahead, 0)
+
+
 def say_long(why: str) -> None:
     """Warns (`SlowWarning`) that the answer takes long, and `why`; once inside of a loop of `told`."""
     _say(f"this takes long: {why}", _outer.get())

@@ -59,8 +59,10 @@ def counted() -> Iterator[Work]:
 
 
 def count_cells(size: int) -> None:
-    """Counts the law of one release on `size` cells."""
+    """Counts the law of one release on `size` cells, and says so in words where what is made of it takes long."""
     _count(0.0, _PER_CELL * size)
+    if 4.0 * _PER_CELL * size > _LONG:  # four are looked at: of two directions, from above and from below
+        say_long(f"the loss distribution of one release has {size} points")
 
 
 def _of_sum(size: int, step: float) -> tuple[float, float]:

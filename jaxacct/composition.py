@@ -15,7 +15,6 @@ from jaxacct._types import Bound, Number
 from jaxacct._validate import check_count, checked_array
 from jaxacct.curves import Pld, RdpCurve
 from jaxacct.curves._convolution import compose_plds
-from jaxacct.divergence._inversion import LineMoments
 from jaxacct.special import up
 from jaxacct.special._namespace import stop_gradient, xp
 
@@ -59,16 +58,6 @@ def compose_rdp(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:
     terms = [xp.where(count > 0, rdp, 0.0) * count for rdp, count in parts]
     total = sum(terms, np.zeros(()))
     return up(total, 2 * (len(terms) + 1))  # a product, and a sum for each further part
-
-
-def compose_line_moments(parts: Iterable[tuple[LineMoments, jax.Array]]) -> LineMoments:
-    """sum count * log M over (moments, count [L]): complex moments multiply, and so do their relative errors."""
-    total: LineMoments | None = None
-    for moments, count in parts:
-        times = LineMoments(*(xp.where(count > 0, x, 0.0) * count for x in moments))
-        total = times if total is None else LineMoments(*(x + y for x, y in zip(total, times, strict=True)))
-    assert total is not None
-    return total
 
 
 def compose_gaussian_mu(parts: Iterable[tuple[jax.Array, jax.Array]]) -> jax.Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import NO_POINT, BracketMethod, Cost, LaneMethod, Method, Query
+from jaxacct._method import NO_POINT, BracketMethod, Cost, Engine, LaneMethod, Method, Query
 from jaxacct._precision import FEW_LANES, Kernel, KernelByStructure, Rounding
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
@@ -189,10 +189,11 @@ def _of_pair(mechanism: Shuffled, error: NDArray[Any]) -> Any:
 
 
 def _is_cheap(mechanism: Mechanism) -> bool:
-    """Whether what answers first for delta takes some milliseconds at each epsilon, from the first one on."""
-    first = plan(question_of(in_place_of(mechanism), Query.DELTA, 1.0))[0].method
-    on_host = isinstance(first, BracketMethod) or _is_of_lanes(first)
-    return on_host and max(first.cost, first.cold) <= Cost.TENTHS
+    """Whether what answers for delta takes little at each epsilon: the bracket that comes first, or all methods."""
+    methods = [step.method for step in plan(question_of(in_place_of(mechanism), Query.DELTA, 1.0))]
+    asked = methods[:1] if isinstance(methods[0], BracketMethod) else methods
+    on_host = all(isinstance(m, BracketMethod) or _is_of_lanes(m) for m in asked)
+    return on_host and all(m.cost <= Cost.TENTHS and m.engine is not Engine.DISTRIBUTIONS for m in asked)
 
 
 def _is_hopeless(mechanism: Mechanism, error: NDArray[Any]) -> bool:

@@ -406,7 +406,6 @@ def step_fields(step: Planned, mechanism: Mechanism) -> dict[str, Any]:
         "points": step.run.chunks,
         "why": step.run.why,
         "cost": method.cost.name.lower(),
-        "cold": method.cold.name.lower(),
         "theorem": method.source(mechanism),
     }
 
@@ -414,10 +413,10 @@ def step_fields(step: Planned, mechanism: Mechanism) -> dict[str, Any]:
 def plan_text(steps: Plan, mechanism: Mechanism) -> str:
     """The steps of a plan as a table, a line for each, and below it how each is run."""
     two_sided = len(mechanism.directions) > 1
-    head = ("method", "ends", "direction", "warm", "cold", "theorem")
+    head = ("method", "ends", "direction", "cost", "theorem")
     rows = []
     for fields in (step_fields(step, mechanism) for step in steps):
         sides = " and ".join(fields["directions"]) if two_sided else "-"
-        name, ends, cost, cold, theorem = (fields[key] for key in ("method", "ends", "cost", "cold", "theorem"))
-        rows.append((name, ends, sides, cost, cold, theorem))
+        name, ends, cost, theorem = (fields[key] for key in ("method", "ends", "cost", "theorem"))
+        rows.append((name, ends, sides, cost, theorem))
     return "\n".join([*columns(head, rows), "", repr(steps)])

@@ -372,7 +372,7 @@ def test_every_lower_end_says_what_it_bounds(examples):
                 assert method.is_of_reduction(example) in (True, False), method.name
     with pytest.raises(TypeError, match="does not say what its lower end bounds"):
         ProfileMethod(
-            name="silent", theorem="", directions=(), cost=0, cold=0, log_delta=None, epsilon=None, ends={Bound.LOWER}
+            name="silent", theorem="", directions=(), cost=0, log_delta=None, epsilon=None, ends={Bound.LOWER}
         )
 
 

@@ -41,24 +41,6 @@ def pld_accounting(sigma: float, num_steps: int):
     return call
 
 
-def many_epochs():
-    """200 epsilons for each of 20 epoch counts, remove direction, table of moments included."""
-    import numpy as np
-
-    import jaxacct as ja
-    from jaxacct.bounds._moments import ComposedProfile
-
-    counts = np.unique(np.geomspace(2, 1000, 22).astype(int))[:20]
-    epsilons = np.linspace(0.2, 4.0, 200)
-
-    def call(i: int) -> list[float]:
-        run = ja.RandomAllocation(ja.Gaussian(noise_multiplier(1.0, i)), num_steps=1000)
-        found = ComposedProfile([run], counts, ja.Direction.REMOVE).delta(epsilons)
-        return [float(found.lower[5, 10]), float(found.upper[5, 10])]
-
-    return call
-
-
 def _case(name: str, *run, required=None, **options) -> Case:
     peer = functools.partial(pld_accounting, *run)
     options = {"calls": (5, 0), "rounds": 5, "warm_up": 3, **options}
@@ -70,13 +52,4 @@ CASES = [
     _case("exact t=1e3 sigma=0.5", 0.5, 1000, required=20),
     _case("exact t=1e5 sigma=0.5", 0.5, 100_000, required=1000, slow=True),
     Case("exact t=1e3 sigma=1 cold", functools.partial(ours, 1.0, 1000), cold=True),
-    Case(
-        "exact 20 epoch counts x 200 epsilons",
-        many_epochs,
-        calls=(1, 0),
-        rounds=5,
-        warm_up=1,
-        max_mib=1500,
-        quantity="delta",
-    ),
 ]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jaxacct import _trees
-from jaxacct._method import LaneMethod, Method, Query, Role
+from jaxacct._method import Cost, LaneMethod, Method, Query, Role
+from jaxacct._patience import say_long
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct._validate import check_precision
@@ -19,6 +21,7 @@ from jaxacct.accounting._questions import as_python, only_target
 from jaxacct.answering import Question, answer
 from jaxacct.answering._lanes import Answer, ask
 from jaxacct.answering._loop import alone
+from jaxacct.answering._plan import way_on_lanes
 from jaxacct.answering._question import check_question, check_scalars, directions_of, question_of
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._adjacent import in_relation
@@ -89,6 +92,8 @@ def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: flo
     is_quick = width == math.inf
     hosts = [m for m in every if m not in lanes] if scalar else []
     hosts = [m for m in hosts if not is_quick or m.role_for(mechanism) is Role.QUICK]
+    if not is_traced(numbers):
+        _say_what_is_compiled(lanes, mechanism, math.prod(np.broadcast_shapes(*map(np.shape, numbers))))
     timed: dict[Method, tuple[Answer, float]] = {}
     entries = []
     for direction in directions_of(mechanism, None):
@@ -101,6 +106,14 @@ def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: flo
         found = [entry for m in hosts if direction in m.directions for entry in _both_ends(question, m)]
         entries += [entry for entry in found if not is_quick or entry.bound is Bound.UPPER]
     return tuple(entries)
+
+
+def _say_what_is_compiled(methods: Sequence[LaneMethod], mechanism: Mechanism, num_points: int) -> None:
+    """Says that the comparison takes long where methods compile programs that take seconds."""
+    slow = [m for m in methods if m.cold is Cost.SECONDS and way_on_lanes(m, mechanism, num_points).is_compiled]
+    if slow:
+        names = ", ".join(repr(method.name) for method in slow)
+        say_long(f"programs are compiled where they are new, some seconds each, for {names}")
 
 
 def _both_ends(question: Question, method: Method) -> list[Entry]:

@@ -56,7 +56,7 @@ def plan(
       traced: bool, whether to plan for the question inside `jax.jit`, `jax.vmap` or `jax.grad`.
 
     Returns:
-      A `Plan`, the tuple of the steps: each has a ``method`` (name, theorem, ends, cost warm and cold), ``directions``
+      A `Plan`, the tuple of the steps: each has a ``method`` (name, theorem, ends, cost), ``directions``
       and a ``run``: in words, the ``engine`` that does its work, the ``device``, the ``chunks`` in which points are
       answered, and ``why`` it stands at its place and runs there.
 
@@ -68,7 +68,7 @@ def plan(
     >>> steps = ja.accounting.plan(run, target_delta=1e-6)
     >>> print(steps[0].run)  # doctest: +NORMALIZE_WHITESPACE
     by complex moments on a contour; on the CPU, by NumPy, one point;
-    asked first, since its first answer takes least time; its work is driven step by step
+    asked first, since it takes least time; its work is driven step by step
     >>> steps[0].method.theorem
     'Feldman & Shenfeld 2025, Theorem 3.1'
     >>> steps[0].run.engine

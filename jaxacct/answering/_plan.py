@@ -14,6 +14,7 @@ from jaxacct._precision import Way, platform, way_of
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
+from jaxacct.mechanisms._base import Mechanism
 
 SEVERAL = 4  # points bracketed together
 _NUMPY = "the CPU, by NumPy"
@@ -104,10 +105,8 @@ def _plain(name: object) -> str:
 def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
-    Their roles say which (`Role`): traced questions get the methods on lanes, as declared, quick ones those that are
-    quick. Otherwise every method that may help, after its cost in a fresh process and then as declared; last resorts
-    come last. Methods on lanes are asked direction by direction, so that the second
-    direction need not be sharper than the first.
+    Their roles say which (`Role`), and the table in which order; last resorts come last. Methods on lanes are asked
+    direction by direction, so that the second direction need not be sharper than the first.
 
     Raises:
       ValueError: if the method that the question names does not answer it, or not in every direction that is
@@ -121,9 +120,6 @@ def plan(question: Question) -> tuple[Step, ...]:
         methods = [m for m in every if _is_wanted(m, question)]
         if question.is_batch:
             methods = _covering(methods, question)
-        if not (question.is_traced or question.is_quick):
-            # where both ends are wanted, what gives both may spare the program of an exact upper one
-            methods.sort(key=lambda m: (m.cold, question.wants_lower and m.role_for(question.mechanism) is Role.EXACT))
         methods = _up_to_best(methods, question)
         methods.sort(key=lambda m: m.role_for(question.mechanism) is Role.LAST)
     steps = tuple(_steps(methods, question.directions))
@@ -218,8 +214,7 @@ class Planned(NamedTuple):
 
     def __str__(self) -> str:
         sides = " and ".join(d.value for d in self.directions)
-        cost, cold = self.method.cost.name.lower(), self.method.cold.name.lower()
-        return f"{self.method.name}: {self.ends}, {sides}; {cost} ({cold} cold); {self.run}"
+        return f"{self.method.name}: {self.ends}, {sides}; {self.method.cost.name.lower()}; {self.run}"
 
 
 def planned(question: Question) -> tuple[Planned, ...]:
@@ -246,12 +241,17 @@ def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
     return Run(engine, device, chunks, f"{asked}; {reason}")
 
 
-def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[str, str, str]:
-    """Device, chunks and the reason for both, of a kernel."""
-    static = method.statics(question.mechanism)
+def way_on_lanes(method: LaneMethod, mechanism: Mechanism, num_points: int) -> Way:
+    """How the kernel of a method answers so many concrete points; computes nothing."""
+    static = method.statics(mechanism)
     if isinstance(method, RenyiMethod):
         static = {**static, "orders": method.grids[0]}
-    way = way_of(num_points, static, **method.kernel_options)
+    return way_of(num_points, static, **method.kernel_options)
+
+
+def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[str, str, str]:
+    """Device, chunks and the reason for both, of a kernel."""
+    way = way_on_lanes(method, question.mechanism, num_points)
     if way.is_compiled:
         at_once = _ONE if num_points == 1 else _chunks(way, num_points)
         reason = "many points are worth a program" if way.has_numpy else "only a program answers it"
@@ -305,7 +305,7 @@ def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
     if question.is_traced:
         return "one of those that can be part of a program"
     if is_first:
-        return "asked first, since its first answer takes least time"
+        return "asked first, since it takes least time"
     if question.is_quick:
         return "asked where it may be tighter: one of the quick methods"
     if role is Role.SHARPER:

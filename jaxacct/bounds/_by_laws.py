@@ -306,7 +306,6 @@ def laws(
         theorem="Zhu, Dong & Wang 2022, Theorem 11, of dominating pairs with finitely many losses",
         applies=applies,
         cost=Cost.MILLISECONDS,
-        cold=Cost.SECONDS,
         log_delta=_log_delta,
         epsilon=_epsilon,
         statics=functools.partial(statics, known_of=known_of),

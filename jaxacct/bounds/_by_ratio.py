@@ -30,7 +30,6 @@ def by_direction(rdp: _Curve, largest: _Curve, **options: Any) -> tuple[RenyiMet
             name=f"rdp ({direction.value})",
             directions=(direction,),
             cost=Cost.MILLISECONDS,
-            cold=Cost.SECONDS,
             role=Role.IN_PROGRAMS,
             rdp=with_limits(functools.partial(rdp, add=add), largest=functools.partial(largest, add=add)),
             grids=MIXED,

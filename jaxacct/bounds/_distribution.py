@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, never
-from jaxacct._patience import say_long
+from jaxacct._patience import pieces, say_long
 from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct._work import counted
@@ -33,6 +33,7 @@ _READ_RESOLUTION = 24.0  # where nothing is refined: a distribution that is know
 _COARSER, _LONG_LAW = 0.125, 2.0**21  # the share of it that is looked at first, and points that are too many
 _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
 _MUCH_WORK = 2.4e9  # pairs of points in the sums of laws, some four seconds: more is spent on what asks for more only
+_WORTH_SAYING = 1.5e9  # some two and a half seconds: what is likely to take more is said
 _FEW_POINTS = 2**17  # of distributions, by those of the look before: so many are never too many
 _STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
 _LOOSE, _LEAST_GROWTH = 10.0, 1.5  # times the width asked for, from which on smaller steps are made where time ends
@@ -182,7 +183,6 @@ def loss_distribution(distribution: Distribution, role: Role | Callable[[Any], R
         directions=BOTH,
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
         cost=Cost.TENTHS,
-        cold=Cost.SECONDS,
         applies=distribution.exists,
         bracket=functools.partial(_refined, distribution),
         below=distribution.below,
@@ -359,7 +359,9 @@ class _Refinement:
             ahead = spent + work.at(finer / resolution)
             if ahead > most or is_too_large(each * finer):
                 return
-            if ahead > _MUCH_WORK * at.share:
+            needed = max(finer, resolution * math.sqrt(width / at.width)) if math.isfinite(width) else finer
+            likely = min(spent + work.at(needed / resolution), most)  # of this one of several points
+            if ahead > _MUCH_WORK * at.share or likely * pieces() > _WORTH_SAYING:
                 say_long(f"a relative width of {at.width:g} takes sums of laws of {points or 0:.1g} points and more")
             resolution = finer
 

@@ -200,7 +200,6 @@ def _moment_inversion(name: str, applies: Callable[[Any], bool], **options: Any)
         "directions": BOTH,
         "ends": frozenset({Bound.UPPER, Bound.LOWER}),
         "cost": Cost.MILLISECONDS,
-        "cold": Cost.MILLISECONDS,
         "applies": lambda mechanism: applies(mechanism) and is_within_reach(mechanism),
         "bracket": bracket_on_host,
         "below": itself,
@@ -216,9 +215,9 @@ def exact(applies: Callable[[Any], bool]) -> BracketMethod:
 def beside_closed_form(applies: Callable[[Any], bool]) -> BracketMethod:
     """The method "moment inversion" (class `BracketMethod`), for mechanisms whose upper end has a closed form.
 
-    One contour gives both ends. It is asked where the lower one is wanted: the closed form is planned to cost as much.
+    One contour gives both ends. It is asked where the lower one is wanted, after the closed form.
     """
-    return _moment_inversion("moment inversion", applies, cold=Cost.TENTHS)
+    return _moment_inversion("moment inversion", applies)
 
 
 EXACT = exact(is_of_gaussians)

@@ -48,17 +48,26 @@ def best(query: Query, target: Real, orders: Real, logs: Real) -> tuple[Any, Rea
 
 
 def choose(
-    query: Query, target: Real, orders: Real, logs: Real, falls: Real, pull: float = 1.0, furthest: float = math.inf
+    query: Query,
+    target: Real,
+    orders: Real,
+    logs: Real,
+    falls: Real,
+    pull: float = 1.0,
+    furthest: float = math.inf,
+    order: Real | None = None,
+    share: float = 1.0,
 ) -> tuple[Any, Choice]:
     """Which of the orders [L, K], increasing, to take; `Choice`, where log |M| falls by about `falls` [L] b^2/2.
 
-    The order is about the best one's distance from 1 times `pull`. Moments that bound aliases are to be had up to
-    `furthest` of it.
+    The order is about the best one's distance from 1 times `pull`, unless it is given. Moments that bound aliases are
+    to be had up to `furthest` of it. A guessed epsilon counts as `share` of it where copies are kept small.
     """
     at, value = best(query, target, orders, logs)
     every = np.arange(len(at))
-    if pull < 1.0:
-        at = np.abs(orders - 1.0 - pull * (orders[every, at, None] - 1.0)).argmin(1)
+    if order is not None or pull < 1.0:
+        wanted = 1.0 + pull * (orders[every, at] - 1.0) if order is None else order
+        at = np.abs(orders - wanted[:, None]).argmin(1)
     a, log_moment = orders[every, at], logs[every, at]
     # near the real axis log |M| falls by the curvature of log M
     near = np.clip(at, 1, orders.shape[1] - 2)
@@ -72,8 +81,9 @@ def choose(
         epsilon, log_delta = target, np.minimum(value, 0.0)
     excess = a - 1.0
     left = (_ALIASES - log_delta) / excess
+    near = epsilon * (share if query is Query.EPSILON else 1.0)
     c = 1.0 + ALIAS_ORDERS[furthest >= ALIAS_ORDERS] * excess[:, None]
-    right = interpolated(c, orders, logs) - (c - 1.0) * epsilon[:, None] - np.log(c - 1.0)
+    right = interpolated(c, orders, logs) - (c - 1.0) * near[:, None] - np.log(c - 1.0)
     right = (right + (_ALIASES - log_delta)[:, None]) / (c - a[:, None])
     period = np.maximum(left, np.minimum(np.where(np.isnan(right), np.inf, right).min(1), 20.0 * left))
     needed = np.maximum(_FALL + np.maximum(log_moment - excess * epsilon - log_delta, 0.0), _FALL)

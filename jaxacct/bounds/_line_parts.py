@@ -1,384 +1,417 @@
-"""Rounds of a composition on one vertical line of moments: Gaussian steps and runs of random allocation.
+"""What a composition is made of, on one line of complex moments for each of many questions.
 
-What `jaxacct.bounds._one_line` puts together. Each kind says what it can do by a `Part`.
+Runs of random allocation, either direction, and Gaussian and Poisson-sampled steps: each kind says what it can do by a
+`Part`, which `jaxacct.bounds._many_lines` puts together.
+
+Shapes: [L] lanes, of which each is a question; [F] families of rounds, [R] rounds (`_line_questions.Rounds`); [A]
+orders; [B] nodes of a line.
 """
 
-import functools
 import math
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct.divergence._inversion import ALIAS_FACTORS, Line, LineMoments
-from jaxacct.divergence.allocation._clipped_moments import (
-    ClippedMoments,
-    Clipping,
-    clipped_guess,
-    clipping,
-    lengthened,
-    log_moment_guess,
-    markov,
-    plan,
-)
-from jaxacct.divergence.allocation._grid import Real, grid
-from jaxacct.divergence.allocation._moment_contour import (
-    AllocationMoments,
-    added_guess,
-    added_moments,
-    integer_log_moments,
-)
-from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments
-from jaxacct.divergence.gaussian._line import GaussianStep
+from jaxacct.bounds._line_answers import alias_orders, padded, together
+from jaxacct.bounds._line_choice import Choice, interpolated
+from jaxacct.bounds._line_questions import Questions, Rounds
+from jaxacct.divergence._inversion import LineMoments
+from jaxacct.divergence.allocation import _added_lanes as added
+from jaxacct.divergence.allocation import _added_plans as plans
+from jaxacct.divergence.allocation import _clipped_lanes as clipped
+from jaxacct.divergence.allocation._grid import Real
+from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, rule
+from jaxacct.divergence.allocation._powers import integer_log_moments
+from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments, log_moment_guess
+from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
+from jaxacct.special import down, up
 
-# Of moments on rays, below each of `POWERS`: steers running time and tightness.
+# Of moments on rays, below each of `POWERS`: they steer running time and tightness.
 _MOST_ORDERS = tuple(0.9 * j for j in POWERS)
-_MOST_ORDER = _MOST_ORDERS[-1]
+MOST_ORDER = _MOST_ORDERS[-1]
 _STEP_DIGITS = 37.0  # in log: what the rule behind a sampled step's moment may leave out, for all of them
-_HEAVY = 7.0  # of 1000 random rounds below it one in a hundred had a line of clipped ratios
 _NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where the loss at one for all would be large
-
-
-class Round(NamedTuple):
-    """A run of 1-out-of-`num_steps`, run `count` times."""
-
-    noise_multiplier: float
-    num_steps: float
-    times: float
-
-
-def is_heavy(noise_multiplier: Any, num_steps: Any, times: Any) -> Any:
-    """Where the tails of rounds are so heavy that a line of clipped ratios would be too long, bool: steering only."""
-    return noise_multiplier**2 * np.log(num_steps * np.sqrt(times)) < _HEAVY
-
-
-class Contour(NamedTuple):
-    """The nodes of the line for one question."""
-
-    order: float
-    step: float
-    num_nodes: int
-
-    @property
-    def height(self) -> float:
-        return self.step * self.num_nodes
-
-    def line(self) -> Line:
-        """`Line` of one lane."""
-        heights = self.step * np.arange(self.num_nodes)[:, None]
-        order = np.array([self.order])
-        edges = self.height * 1.25 ** np.arange(4)[:, None]
-        alias_orders = 1.0 + np.asarray(ALIAS_FACTORS)[:, None] * (order - 1.0)
-        arrays: Any = (order, np.array([2.0 * math.pi / self.step]), heights, heights >= 0, edges, alias_orders)
-        return Line(*arrays)
-
-
-def _padded(
-    line: Line, found: tuple[Real, Real, Real], alias: Real, log_fall: Callable[[float], float], height: float
-) -> LineMoments:
-    """`LineMoments` of one lane.
-
-    Args:
-      found: log |M|, its phase and relative error at the nodes.
-      alias: at least log M at the alias orders.
-      log_fall: of a height, at least log |M/M(a)| there and beyond.
-      height: beyond the last node.
-    """
-    logs, phase, relative = found
-    most = np.full_like(logs, np.inf)
-    for k in np.flatnonzero(~(relative < 0.3)):
-        most[k] = logs[0] + relative[0] + min(log_fall(float(np.asarray(line.heights)[k, 0])), 0.0)
-    decay = min(log_fall(height), 0.0)
-    with np.errstate(all="ignore"):
-        # where little is known, M and another of no larger modulus than it can have differ by at most twice that
-        lost = ~(relative < 0.3)
-        logs = np.where(lost, np.fmin(logs + np.log1p(relative), most), logs)
-        error = np.where(lost, math.log(3.0), -np.log1p(-np.minimum(relative, 0.5)))
-        error = np.where(np.isfinite(logs) & np.isfinite(phase), error, np.inf)
-    logs, phase = (np.where(np.isfinite(error), x, 0.0) for x in (logs, phase))
-    logs, phase, error = (x[:, None] for x in (logs, phase, error))
-    of: Any = (logs, phase, error, np.asarray(alias)[:, None], np.full((len(line.edges), 1), decay))
-    return LineMoments(*of)
+_FAR_FALL = 40.0  # in log: sampled steps that fall by less beyond the last node are looked at more closely
+_MOST_SHORT, _MOST_LONG = 600, 4096  # nodes of the line: of rounds by lines of their own, and of others
 
 
 class Part(Protocol):
-    """Rounds of a composition whose moments are had together."""
+    """Some rounds of each question, whose moments are had together."""
+
+    most_nodes: int  # of the line
+    families: Any  # which families of the questions it has: [F'], whole
 
     @property
-    def counts(self) -> list[float]:
-        """How often each round is run."""
+    def falls(self) -> Real:
+        """log |M| of all rounds of a lane together falls by about this [L] times b^2/2, or more."""
 
     @property
-    def falls(self) -> float:
-        """log |M| of all rounds together falls by about this times b^2/2, or more."""
-
-    @property
-    def dropped(self) -> float:
-        """At least what delta lacks by what was taken away from the rounds."""
+    def dropped(self) -> Real:
+        """[L]: at least what delta lacks by what was taken away from the rounds."""
 
     def guess(self, orders: Real) -> Real:
-        """About log of the moments [A] of all rounds together; inf where they cannot be had."""
-
-    def prepare(self, order: float, height: float) -> bool:
-        """Makes the tables for moments near one order, imaginary parts to `height`; False where it would take long."""
+        """About log of the moments [L, A] of all rounds of a lane at `orders` [L, A]; inf where they cannot be had."""
 
     def real(self, orders: Real) -> Real:
-        """log of the moments [A] of all rounds together at real orders near the one prepared for; inf if unknown."""
+        """The same near the orders prepared for, from the moments themselves where guesses are bad."""
 
-    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
-        """`LineMoments` of each round on the contour."""
+    def prepare(self, choice: Choice) -> tuple[Any, Any]:
+        """Plans moments on the lines chosen; which families that serves, bool [F'], and how many nodes it takes [L]."""
+
+    def on(self, choice: Choice, some: Any) -> LineMoments:
+        """`LineMoments` [.., S] of all rounds of each of `some` lanes [S], on their lines `choice` [S]."""
+
+
+class _Some(NamedTuple):
+    """Rounds of some lanes: which they are, and the place of the lane of each among those lanes."""
+
+    families: Any  # whole
+    rounds: Any  # whole
+    lane: Any  # [R]
+    family: Any  # [R], the place of its family among `families`
+
+
+def _some(rounds: Rounds, some: Any) -> _Some:
+    place = np.full(rounds.num, -1)
+    place[some] = np.arange(len(some))
+    own = place[rounds.lane]
+    mine = np.flatnonzero(own[rounds.family] >= 0)
+    number = np.cumsum(own >= 0) - 1
+    return _Some(np.flatnonzero(own >= 0), mine, own[rounds.family[mine]], number[rounds.family[mine]])
+
+
+def _heights(choice: Choice, lane: Any) -> Real:
+    """The heights of the nodes of rounds, and last that of the first node left out [R, B + 1]."""
+    heights = choice.step[lane, None] * np.append(np.arange(int(choice.num_nodes.max())), 0.0)
+    heights[:, -1] = (choice.step * choice.num_nodes)[lane]
+    return heights
+
+
+def _largest(rounds: Rounds, of: Any) -> Any:
+    """The largest [L] of whole numbers `of` [F] over the families of each lane."""
+    out = np.zeros(rounds.num, int)
+    np.maximum.at(out, rounds.lane, of)
+    return out
 
 
 class Clipped:
-    """The rounds of one noise multiplier, remove direction, without their largest ratios.
+    """Rounds of allocation, remove direction, without their largest ratios.
 
     Args:
-      rounds: of one noise multiplier.
-      mass: the probability that may be taken away, over all of them.
+      rounds: those of the questions.
+      families: which of their families these are.
+      mass: [F], the probability that may be taken away.
+      size: nodes of the rule.
     """
 
-    def __init__(self, rounds: Sequence[Round], mass: float):
-        self.rounds, self.counts = rounds, [of.times for of in rounds]
-        uses = sum(self.counts)
-        self._at = [clipping(of.noise_multiplier, of.num_steps, mass / uses) for of in rounds]
-        self.dropped = sum(of.times * at.dropped for of, at in zip(rounds, self._at, strict=True))
-        self._tables: list[ClippedMoments] = []
+    most_nodes = _MOST_SHORT
+
+    def __init__(self, rounds: Rounds, families: Any, mass: Real, size: int):
+        self.families, self._rounds, self._mean = families, rounds, rounds.mean
+        of = rule(rounds.noise_multiplier, size, CLIPPED)
+        self._at = clipped.clipping(of, rounds.family, rounds.steps, rounds.times, mass)
+        self._steer = clipped.saddles(self._at, self._mean)
+        self.dropped = rounds.total(self._at.dropped)
 
     @property
-    def falls(self) -> float:
-        return sum(of.times * at.falls for of, at in zip(self.rounds, self._at, strict=True))
+    def falls(self) -> Real:
+        rounds = self._rounds
+        return rounds.total(rounds.uses / (self._mean * (rounds.noise_multiplier**2 + self._at.cut.rate[:, 0])))
+
+    def _guess(self, orders: Real) -> Real:
+        return clipped.guesses(self._at, self._mean, self._steer, orders)
 
     def guess(self, orders: Real) -> Real:
-        each = (of.times * clipped_guess(at, orders) for of, at in zip(self.rounds, self._at, strict=True))
-        return sum(each, np.zeros_like(orders))
+        rounds = self._rounds
+        return rounds.total(rounds.uses[:, None] * self._guess(orders[rounds.lane]))
 
-    def prepare(self, order: float, height: float) -> bool:
-        line = plan(self._at[0], order, height)
-        for at in self._at:
-            line = None if line is None else lengthened(at, order, line)
-        if line is None or not math.isfinite(line.period):
-            return False
-        num, self._tables = 0, []
-        for at in self._at:
-            self._tables.append(ClippedMoments(at, order, height, line, num))
-            num = self._tables[-1].num_nodes
-        return True
+    real = guess
 
-    def real(self, orders: Real) -> Real:
-        total = np.zeros_like(orders)
-        for of, table, at in zip(self.rounds, self._tables, self._at, strict=True):
-            total += of.times * _least_logs(table, at, orders)
-        return total
+    def prepare(self, choice: Choice) -> tuple[Any, Any]:
+        at, rounds = self._at, self._rounds
+        order = choice.order[rounds.lane]
+        tilt, width, curve = clipped.saddle_of(at, self._mean, self._steer, order)
+        log_moment = self._guess(order[:, None])[:, 0]
+        self._known = clipped.bounds(at, rounds.family, rounds.steps, self._mean, tilt, width)
+        heights = (choice.step * choice.num_nodes)[rounds.lane]
+        of = (log_moment[rounds.family], curve[rounds.family])
+        self._line = clipped.lines(at, rounds.family, self._known, order, heights, *of)
+        num = self._line.num_nodes
+        return (num > 0) & np.isfinite(log_moment), _largest(rounds, num)
 
-    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
-        out = []
-        for table, at in zip(self._tables, self._at, strict=True):
-            found = table(contour.order, contour.step, contour.num_nodes)
-            alias = _least_logs(table, at, np.asarray(line.alias_orders)[:, 0])
-            least = float(found[0][0]) - 2.0 * float(found[2][0])
-            fall = functools.partial(table.log_decay, contour.order, log_moment=least)
-            out.append(_padded(line, found, np.maximum(alias, 0.0), fall, contour.height))
-        return out
+    def on(self, choice: Choice, some: Any) -> LineMoments:
+        mine = _some(self._rounds, some)
+        at, known = self._at.at(mine.families), self._known.at(mine.rounds)
+        line, order = clipped.Lines(*(x[mine.families] for x in self._line)), choice.order[mine.lane]
+        count, heights = int(choice.num_nodes.max()), _heights(choice, mine.lane)
+        table = clipped.Table(at, mine.family, known, line, int(line.num_nodes.max()))
+        found = table(order, choice.step[mine.lane], count, alias_orders(order))
+        least = found.logs[:, 0] - 2.0 * found.relative[:, 0]
+        fall = clipped.log_fall(at, mine.family, known, order, heights, least)
+        return together(padded(found, fall[:, :-1], fall[:, -1]), mine.lane, self._rounds.times[mine.rounds], len(some))
 
 
-def _least_logs(table: ClippedMoments, at: Clipping, orders: Real) -> Real:
-    """At least log M [A] at real orders: far from the order of the table by Markov's inequality."""
-    return np.minimum(table.real(orders), markov(orders, at).min(1))
+def _joined(columns: list[tuple[Real, Real, Real, Real]], fall: Real) -> tuple[Real, ...]:
+    """What `padded` makes of moments on rays, round by round; of lines of different lengths the longest is taken."""
+    count = fall.shape[1] - 1
+    logs, phase, relative = (np.stack([np.pad(x[k], (0, count - len(x[k]))) for x in columns]) for k in range(3))
+    return padded((logs, phase, relative, np.stack([x[3] for x in columns])), fall[:, :-1], fall[:, -1])
+
+
+class _OnRay:
+    """The moments of one round, whole: remove direction, orders to `MOST_ORDER`; or add, any order.
+
+    A ray for large heights is less precise at small ones, by a factor of about height^(j - order): these may have
+    another.
+    """
+
+    def __init__(self, far: RayMoments, near: RayMoments | None, most: float, direction: Direction):
+        self._far, self._near, self._most, self._sign = far, near, most, direction
+
+    def __call__(self, order: float, step: float, count: int, aliases: Real) -> tuple[Real, Real, Real, Real]:
+        """log |M|, its phase, its relative error [B], at least log M [A] at the orders `aliases`."""
+        if self._sign is Direction.ADD:
+            logs, phase, relative = self._far(1.0 - order, step, count)
+            return logs, -phase, relative, np.maximum(self._far.real(1.0 - aliases), 0.0)
+        found = self._far(order, step, count)
+        if self._near is not None:
+            short = min(int(self._near.height / step) + 1, count)
+            near = self._near(order, step, short)
+            better = near[2] < found[2][:short]
+            for old, new in zip(found, near, strict=True):
+                old[:short] = np.where(better, new, old[:short])
+        return (*found, self.least(aliases))
+
+    def least(self, orders: Real) -> Real:
+        """At least log M [A] at real orders: where rays do not reach by the chord between whole ones; it is convex."""
+        of = self._far
+        whole = integer_log_moments(of.noise_multiplier, of.num_steps)
+        chord = np.interp(orders, np.arange(1.0, len(whole) + 1.0), whole, right=math.inf) * (1.0 + 2.0**-48)
+        own = np.where(orders <= self._most, of.real(np.minimum(orders, self._most)), np.inf)
+        return np.maximum(np.minimum(own, chord), 0.0)
+
+
+def _removed_on_rays(noise: float, steps: Real, times: Real, order: float, height: float) -> list[_OnRay]:
+    """Of the rounds of a family, remove direction, on one ray; none of them where that would be long."""
+    # moments of orders above it are wanted too, against the copies
+    index = int(np.searchsorted(_MOST_ORDERS, 1.0 + 1.02 * (order - 1.0)))
+    if index == len(POWERS):
+        return []
+    most = min(max(2.0 * order - 1.0, order), _MOST_ORDERS[index])
+    power, near = POWERS[index], height / _NEARER
+
+    def rays(height: float) -> dict[float, RayMoments]:
+        ray, found = None, {}
+        for t in sorted(steps, reverse=True):
+            found[t] = RayMoments(noise, t, power, height, (0.5 * (1.0 + order), most), ray)
+            ray = found[t].ray
+            if ray.num_nodes > MOST_NODES:
+                return {}
+        return found
+
+    far = rays(height)
+    close = rays(near) if far and near ** (power - order) * float(times.sum()) > _LOOSE else {}
+    return [_OnRay(far[t], close.get(t), most, Direction.REMOVE) for t in steps] if far else []
+
+
+def _added_on_rays(noise: float, steps: Real, order: float, height: float) -> list[_OnRay]:
+    """The same in the add direction."""
+    p, out = order - 1.0, []
+    for t in steps:
+        table = RayMoments(noise, t, 0, height, (-1.6 * p, -0.4 * p))
+        if table.ray.num_nodes > MOST_NODES:
+            return []
+        out.append(_OnRay(table, None, math.inf, Direction.ADD))
+    return out
+
+
+def _on_rays(tables: dict[int, _OnRay], rounds: Rounds, mine: _Some, choice: Choice) -> LineMoments:
+    """`LineMoments` of rounds, each by its own sums."""
+    heights = _heights(choice, mine.lane)
+    aliases = alias_orders(choice.order)
+    columns = []
+    for r, lane in zip(mine.rounds, mine.lane, strict=True):
+        order, step, num = float(choice.order[lane]), float(choice.step[lane]), int(choice.num_nodes[lane])
+        columns.append(tables[int(r)](order, step, num, aliases[lane]))
+    square = (rounds.noise_multiplier**2)[rounds.family[mine.rounds]] * rounds.steps[mine.rounds]
+    fall = -0.5 * heights**2 / square[:, None] * (1.0 - 2.0**-48)
+    return together(_joined(columns, fall), mine.lane, rounds.times[mine.rounds], len(choice.order))
 
 
 class Rays:
-    """The rounds of one noise multiplier, remove direction, whole; orders to `_MOST_ORDER`.
+    """Rounds of allocation, remove direction, whole.
 
     Args:
-      rounds: of one noise multiplier.
+      rounds: those of the questions.
+      families: which of their families these are.
     """
 
-    dropped = 0.0
+    most_nodes = _MOST_LONG
 
-    def __init__(self, rounds: Sequence[Round]):
-        self.rounds, self.counts = rounds, [of.times for of in rounds]
-        self._tables: list[RayMoments] = []
-        self._near_tables: list[RayMoments] = []
-        self._most = 0.0
+    def __init__(self, rounds: Rounds, families: Any):
+        self.families, self._rounds = families, rounds
+        self._tables: dict[int, _OnRay] = {}
+        self.dropped = np.zeros(rounds.num)
 
     @property
-    def falls(self) -> float:
-        return sum(of.times / (of.noise_multiplier**2 * of.num_steps) for of in self.rounds)
+    def falls(self) -> Real:
+        rounds = self._rounds
+        return rounds.total(rounds.uses / (rounds.mean * rounds.noise_multiplier**2))
 
     def guess(self, orders: Real) -> Real:
-        of = grid(self.rounds[0].noise_multiplier, float(POWERS[-1]))
-        within = np.minimum(orders, _MOST_ORDER)
-        each = (r.times * log_moment_guess(of, 1.0, r.num_steps, within) for r in self.rounds)
-        return np.where(orders <= _MOST_ORDER, sum(each, np.zeros_like(orders)), np.inf)
-
-    def prepare(self, order: float, height: float) -> bool:
-        # moments of orders above it are wanted too, against the copies
-        index = int(np.searchsorted(_MOST_ORDERS, 1.0 + 1.02 * (order - 1.0)))
-        if index == len(POWERS):
-            return False
-        self._most = min(max(2.0 * order - 1.0, order), _MOST_ORDERS[index])
-        # a ray for large heights is less precise at small ones, by a factor of about height^(j - order)
-        self._near = height / _NEARER
-        is_loose = self._near ** (POWERS[index] - order) * sum(self.counts) > _LOOSE
-        self._tables = self._rays(POWERS[index], height, order)
-        self._near_tables = self._rays(POWERS[index], self._near, order) if is_loose and self._tables else []
-        return bool(self._tables)
-
-    def _rays(self, power: int, height: float, order: float) -> list[RayMoments]:
-        """The tables of all rounds, on one ray; none of them where that would be long."""
-        ray, tables, ends = None, {}, (0.5 * (1.0 + order), self._most)
-        for of in sorted(self.rounds, key=lambda r: -r.num_steps):
-            tables[of.num_steps] = RayMoments(of.noise_multiplier, of.num_steps, power, height, ends, ray)
-            ray = tables[of.num_steps].ray
-            if ray.num_nodes > MOST_NODES:
-                return []
-        return [tables[of.num_steps] for of in self.rounds]
+        rounds, within = self._rounds, np.minimum(orders, MOST_ORDER)
+        every = zip(rounds.noise_multiplier, rounds.mean, rounds.uses, rounds.lane, strict=True)
+        found = [uses * log_moment_guess(noise, t, within[lane]) for noise, t, uses, lane in every]
+        return np.where(orders <= MOST_ORDER, rounds.total(np.array(found)), np.inf)
 
     def real(self, orders: Real) -> Real:
-        each = (of.times * self._least(of, table, orders) for of, table in zip(self.rounds, self._tables, strict=True))
-        return sum(each, np.zeros_like(orders))
+        rounds, total = self._rounds, np.zeros_like(orders)
+        for r, table in self._tables.items():
+            lane = rounds.lane[rounds.family[r]]
+            total[lane] += rounds.times[r] * table.least(orders[lane])
+        return total
 
-    def _least(self, of: Round, table: RayMoments, orders: Real) -> Real:
-        """At least log M [A] at real orders: where rays do not reach by the chord between whole ones; it is convex."""
-        whole = integer_log_moments(of.noise_multiplier, of.num_steps)
-        chord = np.interp(orders, np.arange(1.0, len(whole) + 1.0), whole, right=math.inf) * (1.0 + 2.0**-48)
-        own = np.where(orders <= self._most, table.real(np.minimum(orders, self._most)), np.inf)
-        return np.maximum(np.minimum(own, chord), 0.0)
+    def prepare(self, choice: Choice) -> tuple[Any, Any]:
+        rounds, served = self._rounds, np.ones(len(self._rounds.lane), bool)
+        for f, lane in enumerate(rounds.lane):
+            mine = np.flatnonzero(rounds.family == f)
+            order, height = float(choice.order[lane]), float(choice.step[lane] * choice.num_nodes[lane])
+            noise = float(rounds.noise_multiplier[f])
+            found = _removed_on_rays(noise, rounds.steps[mine], rounds.times[mine], order, height)
+            served[f] = bool(found)
+            self._tables.update(zip(mine.tolist(), found, strict=False))
+        return served, np.ones(rounds.num, int)
 
-    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
-        out = []
-        for i, (of, table) in enumerate(zip(self.rounds, self._tables, strict=True)):
-            found = table(contour.order, contour.step, contour.num_nodes)
-            if self._near_tables:
-                count = min(int(self._near / contour.step) + 1, contour.num_nodes)
-                near = self._near_tables[i](contour.order, contour.step, count)
-                better = near[2] < found[2][:count]
-                for old, new in zip(found, near, strict=True):
-                    old[:count] = np.where(better, new, old[:count])
-            alias = self._least(of, table, np.asarray(line.alias_orders)[:, 0])
-            out.append(_padded(line, found, alias, table.log_decay, contour.height))
-        return out
-
-
-class Gaussians:
-    """Gaussian steps, either direction."""
-
-    dropped = 0.0
-
-    def __init__(self, rounds: Sequence[Round]):
-        self.falls = sum(of.times / of.noise_multiplier**2 for of in rounds)
-        self._rounds, self.counts = rounds, [of.times for of in rounds]
-
-    def guess(self, orders: Real) -> Real:
-        return 0.5 * orders * (orders - 1.0) * self.falls
-
-    def prepare(self, order: float, height: float) -> bool:
-        del order, height
-        return True
-
-    real = guess
-
-    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
-        del contour
-        return [GaussianStep(of.noise_multiplier).on_line(line, 0.0) for of in self._rounds]
-
-
-class Sampled:
-    """Poisson-sampled Gaussian steps, one direction.
-
-    Args:
-      rounds: noise multiplier, sampling probability and number of each.
-    """
-
-    dropped = 0.0
-
-    def __init__(self, rounds: Sequence[tuple[float, float, float]], direction: Direction):
-        self._steps, self.counts = [SampledStep(sigma, q, direction) for sigma, q, _ in rounds], [n for *_, n in rounds]
-        self.falls = sum(count * of.variance for of, count in zip(self._steps, self.counts, strict=True))
-
-    def guess(self, orders: Real) -> Real:
-        return sum(
-            (n * of.rough(orders) for of, n in zip(self._steps, self.counts, strict=True)), np.zeros_like(orders)
-        )
-
-    real = guess
-
-    def prepare(self, order: float, height: float) -> bool:
-        del order, height
-        return True
-
-    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
-        tolerance, edges = -_STEP_DIGITS - math.log1p(sum(self.counts)), np.asarray(line.edges)[:, 0]
-        out = []
-        for of in self._steps:
-            decay: Any = of.decay(contour.order, edges, tolerance)[:, None]
-            out.append(of.on_line(line, tolerance)._replace(log_decay=decay))
-        return out
-
-
-class _AddedRay:
-    """One round in the add direction by a ray: where its losses spread over many scales."""
-
-    def __init__(self, of: Round, order: float, height: float):
-        p = order - 1.0
-        self._table = RayMoments(of.noise_multiplier, of.num_steps, 0, height, (-1.6 * p, -0.4 * p))
-        self.is_long = self._table.ray.num_nodes > MOST_NODES
-
-    def real(self, orders: Real) -> Real:
-        return self._table.real(1.0 - orders)
-
-    def on(self, contour: Contour, line: Line) -> LineMoments:
-        logs, phase, relative = self._table(1.0 - contour.order, contour.step, contour.num_nodes)
-        alias = self.real(np.asarray(line.alias_orders)[:, 0])
-        found = logs, -phase, relative
-        return _padded(line, found, np.maximum(alias, 0.0), self._table.log_decay, contour.height)
-
-
-class _AddedLine:
-    """One round in the add direction by samples of its profiles."""
-
-    def __init__(self, table: AllocationMoments):
-        self._table = table
-
-    def real(self, orders: Real) -> Real:
-        return self._table.real(orders)
-
-    def on(self, contour: Contour, line: Line) -> LineMoments:
-        del contour
-        return self._table.on(line)
+    def on(self, choice: Choice, some: Any) -> LineMoments:
+        return _on_rays(self._tables, self._rounds, _some(self._rounds, some), choice)
 
 
 class Added:
-    """Allocation rounds, add direction."""
+    """Rounds of allocation, add direction: by samples of their profiles, or on rays where these would be too many.
 
-    dropped = 0.0
+    Args:
+      rounds: those of the questions.
+      scale: [L], about the deviation of the composed loss.
+      size: nodes of the rule.
+    """
 
-    def __init__(self, rounds: Sequence[Round]):
-        self.rounds, self.counts = rounds, [of.times for of in rounds]
-        self.falls = sum(of.times / (of.noise_multiplier**2 * of.num_steps) for of in rounds)
-        self._tables: list[_AddedLine | _AddedRay] = []
+    most_nodes = _MOST_LONG
+
+    def __init__(self, rounds: Rounds, scale: Real, size: int):
+        self.families, self._rounds, self._mean = np.arange(len(rounds.lane)), rounds, rounds.mean
+        self._of = rule(rounds.noise_multiplier, size, WHOLE)
+        self._steer = plans.saddles(self._of, self._mean, scale[rounds.lane])
+        self.dropped = np.zeros(rounds.num)
+
+    @property
+    def falls(self) -> Real:
+        rounds = self._rounds
+        return rounds.total(rounds.uses / (self._mean * rounds.noise_multiplier**2))
 
     def guess(self, orders: Real) -> Real:
-        each = (r.times * added_guess(r.noise_multiplier, r.num_steps, orders) for r in self.rounds)
-        return sum(each, np.zeros_like(orders))
+        rounds = self._rounds
+        found = interpolated(orders[rounds.lane], self._steer.orders, self._steer.logs)
+        return rounds.total(rounds.uses[:, None] * found)
 
-    def prepare(self, order: float, height: float) -> bool:
-        self._tables = []
-        for of in self.rounds:
-            table = added_moments(of.noise_multiplier, of.num_steps, order, height)
-            if table is not None:
-                self._tables.append(_AddedLine(table))
-                continue
-            ray = _AddedRay(of, order, height)
-            if ray.is_long:
-                return False
-            self._tables.append(ray)
-        return True
+    real = guess
 
-    def real(self, orders: Real) -> Real:
-        return sum((r.times * t.real(orders) for r, t in zip(self.rounds, self._tables, strict=True)), 0.0 * orders)
+    def prepare(self, choice: Choice) -> tuple[Any, Any]:
+        rounds = self._rounds
+        order, height = choice.order[rounds.lane], (choice.step * choice.num_nodes)[rounds.lane]
+        self._known = plans.guide(self._of, rounds.family, rounds.steps, self._mean, order)
+        self._plan = plans.plan(self._of, rounds.family, self._known, order, height)
+        self._by_samples = (self._plan.num_nodes > 0) & (choice.num_nodes[rounds.lane] <= _MOST_SHORT)
+        served, self._tables = self._by_samples.copy(), dict[int, _OnRay]()
+        for f in np.flatnonzero(~served & np.isfinite(order) & (choice.num_nodes[rounds.lane] <= _MOST_LONG)):
+            mine = np.flatnonzero(rounds.family == f)
+            found = _added_on_rays(
+                float(rounds.noise_multiplier[f]), rounds.steps[mine], float(order[f]), float(height[f])
+            )
+            served[f] = bool(found)
+            self._tables.update(zip(mine.tolist(), found, strict=False))
+        return served, _largest(rounds, np.where(self._by_samples, self._plan.own + self._plan.other, _MOST_LONG))
 
-    def on(self, contour: Contour, line: Line) -> list[LineMoments]:
-        return [table.on(contour, line) for table in self._tables]
+    def on(self, choice: Choice, some: Any) -> LineMoments:
+        rounds, mine = self._rounds, _some(self._rounds, some)
+        by_samples = self._by_samples[mine.families]
+        ray = ~by_samples[mine.family]
+        found = []
+        if ray.any():
+            found.append(
+                _on_rays(self._tables, rounds, mine._replace(rounds=mine.rounds[ray], lane=mine.lane[ray]), choice)
+            )
+        if by_samples.any():
+            number, which = np.cumsum(by_samples) - 1, mine.families[by_samples]
+            own, lane, r = number[mine.family[~ray]], mine.lane[~ray], mine.rounds[~ray]
+            table = added.Table(self._of.at(which), own, self._known.at(r), plans.Plan(*(x[which] for x in self._plan)))
+            order, count = choice.order[lane], int(choice.num_nodes.max())
+            moments = table(order, choice.step[lane], count, alias_orders(order))
+            decay = table.decay((choice.step * choice.num_nodes)[lane, None])
+            found.append(together((*moments, decay), lane, rounds.times[r], len(some)))
+        return summed(found)
+
+
+class Steps:
+    """Gaussian steps and Poisson-sampled ones, one direction."""
+
+    most_nodes = _MOST_LONG
+
+    def __init__(self, of: Questions):
+        self.families, self.dropped = np.zeros(0, int), np.zeros(len(of.target))
+        self._variance = of.variance
+        self._sampled = [
+            [(SampledStep(sigma, prob, of.direction), times) for sigma, prob, times in every] for every in of.sampled
+        ]
+        own = [math.fsum(times * step.variance for step, times in every) for every in self._sampled]
+        self.falls = self._variance + np.array(own)
+
+    def guess(self, orders: Real) -> Real:
+        total = 0.5 * orders * (orders - 1.0) * self._variance[:, None]
+        for lane, every in enumerate(self._sampled):
+            for step, times in every:
+                total[lane] += times * step.rough(orders[lane])
+        return total
+
+    real = guess
+
+    def prepare(self, choice: Choice) -> tuple[Any, Any]:
+        return np.ones(0, bool), choice.num_nodes
+
+    def on(self, choice: Choice, some: Any) -> LineMoments:
+        a, half = choice.order[:, None], 0.5 * self._variance[some][:, None]
+        heights = _heights(choice, np.arange(len(some)))
+        b, aliases = heights[:, :-1], alias_orders(choice.order)
+        # the variance is a sum that was rounded once, of terms that were rounded three times
+        modulus, phase = (a * (a - 1.0) - b * b) * half, b * (2.0 * a - 1.0) * half
+        error = 2.0**-49 * (np.abs(modulus) + np.abs(phase) + (a * a + b * b) * half)
+        alias = up(aliases * (aliases - 1.0) * half, 16)
+        rows = [modulus, phase, error, alias, -down(heights[:, -1:] ** 2 * half, 16)]
+        for lane, i in enumerate(some):
+            tolerance = -_STEP_DIGITS - math.log1p(sum(times for _, times in self._sampled[i]))
+            order, step, num = float(choice.order[lane]), float(choice.step[lane]), int(choice.num_nodes[lane])
+            for of, times in self._sampled[i]:
+                for row, more in zip(rows, of.moments(order, step, num, tolerance), strict=False):
+                    row[lane, :num] += times * more
+                for k, c in enumerate(aliases[lane]):
+                    log_moment, _, slack = of.moments(float(c), 0.0, 1, tolerance)
+                    alias[lane, k] += times * float(log_moment[0] + slack[0])
+                rows[4][lane] += times * _decay(of, times, order, heights[lane, -1:], tolerance)
+        found: Any = [x.T for x in rows]
+        return LineMoments(*found)
+
+
+def _decay(of: SampledStep, times: float, order: float, height: Real, tolerance: float) -> Real:
+    """At least log |M/M(a)| of a sampled step beyond `height` [1]: by another contour too, where one says little."""
+    found = of.decay(order, height, tolerance)
+    if times * found[0] > -_FAR_FALL:
+        power = order if of.direction is Direction.REMOVE else 1.0 - order
+        turned = sampled_gaussian_decay(of.noise_multiplier, of.sampling_prob, np.array([power]), float(height[0]))
+        found = np.minimum(found, turned)
+    return found
+
+
+def summed(parts: list[LineMoments]) -> LineMoments:
+    """`LineMoments` (a class) of independent rounds together."""
+    return LineMoments(*(sum(every[1:], every[0]) for every in zip(*parts, strict=True)))

@@ -1,163 +1,81 @@
-"""Many questions about compositions of allocation rounds at once: a line of complex moments for each, in NumPy.
+"""Compositions of allocation rounds, Gaussian and sampled steps, many questions at once: a line of moments for each.
 
-The formulas are those of `jaxacct.bounds._one_line`, which answers what is left open here. A lane is a question: one
-noise multiplier, rounds of one length or of two that follow on each other.
+Complex moments multiply, and one contour integral gives delta (`jaxacct.divergence._inversion`). A single question is a
+batch of one. What is tried next for the questions that are still open is decided here, and only here.
 
-Shapes: [L] lanes; [R] rounds; [B] heights of the nodes of a line.
+Shapes: [L] lanes, of which each is a question; [F] families of rounds (`jaxacct.bounds._line_questions`).
 """
 
-import functools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxacct._method import Query
 from jaxacct._types import Direction, Ends
-from jaxacct.bounds._line_choice import ALIAS_ORDERS, Choice, best, choose
-from jaxacct.bounds._line_parts import is_heavy
+from jaxacct.bounds._line_answers import solved
+from jaxacct.bounds._line_choice import Choice, best, choose, interpolated
+from jaxacct.bounds._line_parts import MOST_ORDER, Added, Clipped, Part, Rays, Steps, summed
+from jaxacct.bounds._line_questions import Questions
 from jaxacct.bounds._one_moment import added_upper, is_likely_enough
-from jaxacct.composition import allocation_groups
-from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
-from jaxacct.divergence.allocation import _added_lanes as added
 from jaxacct.divergence.allocation import _added_plans as plans
-from jaxacct.divergence.allocation import _clipped_lanes as clipped
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, Shape, num_nodes, rule
-from jaxacct.special import LEAST_NORMAL, down, up
+from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, num_nodes
+
 
 # These steer running time and tightness: what they leave out is bounded and added.
-# What is tried one after the other: the share of delta that clipping the likelihood ratios is to take away, and how
-# far the order is pulled towards 1, where the moments depend less on the largest ratios.
-_TRIED = ((5e-9, 1.0), (5e-9, 0.65), (1e-6, 0.9))
-_NARROW = 1e-6  # relative width of ends that are not improved on
-_MOST_NODES = 600  # nodes of the line
-_NOISE, _MOST_STEPS = (0.3, 20.0), 2.0**40  # rounds outside are left to others: their grids would be long
-_WIDE = np.geomspace(0.03, 40.0, 36)  # orders a - 1 looked at first, over 1 by the deviation of the composed loss
+class _Tried(NamedTuple):
+    """A way to answer in the remove direction."""
+
+    by_ray: bool | None  # how the moments of all rounds are had; None: as their tails and what failed suggest
+    share: float  # of delta, which clipping the likelihood ratios is to take away
+    pull: float  # how far the order is pulled towards 1, where the moments depend less on the largest ratios
+    ray_pull: float  # the same where some are on rays
+    anew: bool  # whether questions that rays did not answer are asked of rays again
+
+
+_TRIED = (
+    _Tried(None, 1e-8, 0.65, 0.85, True),
+    _Tried(None, 1e-8, 1.0, 0.85, False),
+    _Tried(True, 1e-8, 0.85, 0.85, False),
+    _Tried(False, 1e-6, 0.4, 0.4, True),
+    _Tried(True, 1e-8, 0.7, 0.7, True),
+    _Tried(True, 1e-8, 0.45, 0.45, True),
+)
+_ADDED_PULL = 1.0  # the same in the add direction
+_NEAR_COPIES = {Direction.REMOVE: 0.5, Direction.ADD: 1.0}  # heavy tails have guesses up to three times too large
+_NARROW, _NARROW_CLIPPED = 9e-4, 1.5e-6  # relative width of ends that are not improved on; where rays may do better
+_NOISE, _MOST_STEPS = (0.2, 1e3), 2.0**40  # rounds outside are left to others: their grids would be long
+_HEAVY, _HEAVIER = 10.0, 7.0  # below the first rays were as fast, and sharper, unless losses were as small as
+_SMALL = 0.02  # this, about the deviation of the loss: the orders wanted are beyond theirs; and below the second always
+_WIDE, _NUM_WIDE = (0.03, 40.0), 36  # orders a - 1 looked at first, over 1 by the deviation of the composed loss
+_LEAST_ON_RAYS = 0.005  # the same, where rays serve: the least a - 1
 _NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, over that of a first guess
+_KNOWN, _HIGHER = (
+    4,
+    1.1,
+)  # of those orders every so many is asked moments on rays, which reach beyond their height by as much
+_TINY = 1e-30  # a mass that clipping takes away where delta is guessed
+_LOST = -720.0  # log of a delta that is no double: guesses are right to a few nats
 _PLANNED, _SUMMED = 2**15, 2**11  # nodes of rules in one block of lanes: planned, and summed over
 _PER_OCTAVE = 1.5  # kinds of lengths of lines: those of one kind share a block
 
 
-class Rounds(NamedTuple):
-    """Questions [L]: `first_times` runs of 1-out-of-`steps`, and `second_times` of one step more."""
-
-    noise_multiplier: Real
-    steps: Real
-    first_times: Real
-    second_times: Real
-    target: Real  # delta, or epsilon
-
-    def at(self, lanes: Any) -> "Rounds":
-        return Rounds(*(x[lanes] for x in self))
-
-    def flat(self) -> tuple[Any, Real, Real]:
-        """Of each round: its lane, its steps, how often it is run."""
-        second = np.flatnonzero(self.second_times > 0)
-        lane = np.concatenate([np.arange(len(self.steps)), second])
-        steps = np.concatenate([self.steps, self.steps[second] + 1.0])
-        return lane, steps, np.concatenate([self.first_times, self.second_times[second]])
+def reaches(of: Questions) -> Any:
+    """Where lines are tried, bool [L]: all noise multipliers and lengths in range."""
+    rounds, out = of.rounds, np.ones(len(of.target), bool)
+    noise = rounds.noise_multiplier
+    out[rounds.lane[~((noise >= _NOISE[0]) & (noise <= _NOISE[1]))]] = False
+    out[rounds.lane[rounds.family[rounds.steps > _MOST_STEPS]]] = False
+    return out
 
 
-def many_brackets(
-    mechanism: Any, query: Query, target: Any, directions: Sequence[Direction], *, is_single: bool = False
-) -> Mapping[Direction, Ends[Real]]:
-    """Certified ends [P] in each direction, of epochs of k-out-of-t allocation with Gaussian noise, fields [P].
-
-    The trivial ends where noise or lengths are out of range, or no line would do; with `is_single` where a record joins
-    several steps or epochs, else where it joins one step of one epoch.
-    """
-    sigma, *counts = (
-        np.asarray(x, np.float64)
-        for x in (
-            mechanism.mechanism.noise_multiplier,
-            mechanism.num_steps,
-            mechanism.num_selected,
-            mechanism.num_epochs,
-        )
-    )
-    (steps, first), (_, second) = allocation_groups(*counts, uneven=True)
-    lanes = np.flatnonzero(
-        ((first + second == 1.0) == is_single)
-        & (steps >= 2)
-        & (steps <= _MOST_STEPS)
-        & (sigma >= _NOISE[0])
-        & (sigma <= _NOISE[1])
-    )
-    rounds = Rounds(sigma, steps, first, second, np.asarray(target, np.float64)).at(lanes)
-    found, below = {}, np.zeros(len(lanes))
-    for d in directions:
-        lower, upper = np.zeros(len(sigma)), np.full(len(sigma), query.worst)
-        if lanes.size:
-            ends = remove(rounds, query) if d is Direction.REMOVE else add(rounds, query, below)
-            below = ends.lower
-            lower[lanes], upper[lanes] = np.minimum(*ends), ends.upper
-        found[d] = Ends(lower, upper if query is Query.EPSILON else np.maximum(upper, LEAST_NORMAL))
-    return found
-
-
-def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dropped: Real | float) -> Ends[Real]:
-    """Ends [L] of epsilon or delta from the moments of all rounds together on the lines.
-
-    `dropped` [L] is at least what delta lacks: the true one lies between what the moments give and that more.
-    """
-    numbers = np.arange(len(np.asarray(moments.phase)))[:, None]
-    heights, used = choice.step * numbers, numbers < choice.num_nodes
-    edges, period = (choice.step * choice.num_nodes)[None], 2.0 * math.pi / choice.step
-    arrays: Any = (choice.order, period, heights, used, edges, _alias_orders(choice.order).T)
-    line = Line(*arrays)
-    if query is Query.DELTA:
-        found: Any = delta_ends(line, moments, target)  # type: ignore[arg-type]
-        upper = up(up(np.exp(found.upper), 8) + dropped, 4)
-        return Ends(down(np.exp(found.lower), 8), np.minimum(upper, 1.0))
-    size, excess = np.asarray(moments.log_modulus[0]), choice.order - 1.0
-
-    def at(log_target: Real, start: Real) -> Any:
-        return epsilon_ends(line, moments, log_target, start)  # type: ignore[arg-type]
-
-    found = at(np.log(target), np.maximum((size - np.log(target)) / excess, 1e-300))
-    if not np.any(dropped):
-        return Ends(found.lower, found.upper)
-    less = np.log(np.maximum(target * (1.0 - 2.0**-50) - dropped, 1e-300))
-    start = np.where(np.isfinite(found.upper), found.upper, (size - less) / excess)
-    return Ends(found.lower, at(less, np.maximum(start, 1e-300)).upper)
-
-
-def _alias_orders(order: Real) -> Real:
-    return 1.0 + ALIAS_ORDERS * (order[:, None] - 1.0)
-
-
-def padded(found: Any, fall: Real, decay: Real, lane: Any, times: Real, num: int) -> LineMoments:
-    """`LineMoments` [B, L] of all rounds of a lane together.
-
-    Args:
-      found: log |M|, its phase and relative error [R, B], and at least log M at the alias orders [R, A].
-      fall: [R, B], at least log |M/M(a)| at each height and beyond.
-      decay: [R], the same beyond the last node.
-    """
-    logs, phase, relative, alias = found
-    most = logs[:, :1] + relative[:, :1] + np.minimum(fall, 0.0)
-    lost = ~(relative < 0.3)
-    # where little is known, M and another of no larger modulus than it can have differ by at most twice that
-    logs = np.where(lost, np.fmin(logs + np.log1p(relative), most), logs)
-    logs = np.where(np.isnan(logs), -np.inf, logs)
-    error = np.where(lost, math.log(3.0), -np.log1p(-np.minimum(relative, 0.5)))
-    error = np.where(np.isfinite(logs) & np.isfinite(phase), error, np.inf)
-    logs, phase = (np.where(np.isfinite(error), x, 0.0) for x in (logs, phase))
-    logs = np.where(np.isfinite(error), logs, logs[:, :1])  # as large as it may be, beside the infinite error
-    return _summed((logs, phase, error, alias, np.minimum(decay, 0.0)[:, None]), lane, times, num)
-
-
-def _summed(rows: Any, lane: Any, times: Real, num: int) -> LineMoments:
-    """`LineMoments` [.., L] of all rounds of a lane together, from those of the rounds [R, ..]."""
-
-    def total(of: Real) -> Any:
-        out = np.zeros((num, of.shape[1]))
-        np.add.at(out, lane, times[:, None] * of)
-        return out.T
-
-    return LineMoments(*(total(x) for x in rows))
+def _is_heavy(of: Questions) -> Any:
+    """Whether the tails of families are so heavy that a line of clipped ratios would be long or loose, bool [F]."""
+    rounds = of.rounds
+    falls = rounds.total(rounds.uses / (rounds.mean * rounds.noise_multiplier**2))
+    most = np.where(np.sqrt(falls + of.variance)[rounds.lane] < _SMALL, _HEAVIER, _HEAVY)
+    return rounds.noise_multiplier**2 * np.log(rounds.mean * np.sqrt(rounds.uses)) < most
 
 
 def _blocks(sizes: Any, budget: int) -> Iterator[Any]:
@@ -175,73 +93,13 @@ def _blocks(sizes: Any, budget: int) -> Iterator[Any]:
         start = stop
 
 
-def _nodes(sigma: Real, shape: Shape) -> Any:
+def _nodes(of: Questions) -> Any:
     """Nodes of the rules [L], few different numbers."""
-    wanted = num_nodes(sigma, shape)
+    shape, out = CLIPPED if of.direction is Direction.REMOVE else WHOLE, np.full(len(of.target), 16)
+    wanted = num_nodes(of.rounds.noise_multiplier, shape)
     coarse = 1 << np.maximum(np.floor(np.log2(wanted)).astype(int) - 3, 4)
-    return coarse * -(-wanted // coarse)
-
-
-def remove(rounds: Rounds, query: Query) -> Ends[Real]:
-    """Certified ends [L] of the remove direction by clipped ratios; (0, worst) where no line would do."""
-    lower, upper = np.zeros(len(rounds.steps)), np.full(len(rounds.steps), query.worst)
-    uses = rounds.first_times + rounds.second_times
-    todo = np.flatnonzero(~is_heavy(rounds.noise_multiplier, rounds.steps, uses))
-    for tried in _TRIED if todo.size else ():
-        found = _in_blocks(functools.partial(_remove, tried=tried), rounds.at(todo), query, CLIPPED)
-        lower[todo], upper[todo] = np.maximum(lower[todo], found.lower), np.minimum(upper[todo], found.upper)
-        with np.errstate(invalid="ignore"):
-            todo = todo[~(upper[todo] - lower[todo] <= _NARROW * lower[todo])]
-        if not todo.size:
-            break
-    return Ends(lower, upper)
-
-
-def _in_blocks(one: Any, rounds: Rounds, query: Query, shape: Shape) -> Ends[Real]:
-    """The ends [L] of ``one(rounds, query, nodes of the rule)`` for blocks of lanes, trivial ones for nan."""
-    num = len(rounds.steps)
-    lower, upper = np.zeros(num), np.full(num, query.worst)
-    sizes = _nodes(rounds.noise_multiplier, shape)
-    with np.errstate(all="ignore"):
-        for lanes in _blocks(sizes, _PLANNED):
-            lower[lanes], upper[lanes] = one(rounds.at(lanes), query, int(sizes[lanes].max()))
-    good = np.isfinite(lower) & ~np.isnan(upper)
-    return Ends(np.where(good, lower, 0.0), np.where(good, upper, query.worst))
-
-
-def _remove(rounds: Rounds, query: Query, size: int, tried: tuple[float, float]) -> tuple[Real, Real]:
-    share, pull = tried
-    num, target = len(rounds.steps), rounds.target
-    lane, steps, times = rounds.flat()
-    uses = np.bincount(lane, times, num)
-    mean = np.bincount(lane, times * steps, num) / uses
-    of = rule(rounds.noise_multiplier, size, CLIPPED)
-    delta = target
-    if query is Query.DELTA:
-        first = clipped.clipping(of, lane, steps, times, np.full(num, 1e-30))
-        steer = clipped.saddles(first, mean)
-        delta = np.exp(np.clip(best(query, target, steer.orders, uses[:, None] * steer.logs)[1] - 3.0, -600.0, 0.0))
-    at = clipped.clipping(of, lane, steps, times, share * delta)
-    steer = clipped.saddles(at, mean)
-    every = np.arange(num)
-    falls = uses / (mean * (rounds.noise_multiplier**2 + at.cut.rate[:, 0]))
-    orders = 1.0 + _WIDE / np.sqrt(falls)[:, None]
-    logs = clipped.guesses(at, mean, steer, orders)
-    around = orders[every, best(query, target, orders, uses[:, None] * logs)[0]]
-    orders = 1.0 + (around[:, None] - 1.0) * _NEAR
-    logs = clipped.guesses(at, mean, steer, orders)
-    index, choice = choose(query, target, orders, uses[:, None] * logs, falls, pull)
-    tilt, width, curve = clipped.saddle_of(at, mean, steer, choice.order)
-    known = clipped.bounds(at, lane, steps, mean, tilt, width)
-    log_moment = logs[every, index]
-    heights = choice.step * choice.num_nodes
-    line = clipped.lines(at, lane, known, choice.order, heights, log_moment[lane], curve[lane])
-    usable = (line.num_nodes > 0) & (choice.num_nodes <= _MOST_NODES) & np.isfinite(log_moment) & (at.dropped < delta)
-    lower, upper = np.zeros(num), np.full(num, query.worst)
-    for some in _like(line.num_nodes, choice.num_nodes, usable, max(1, _SUMMED // size)):
-        found = _remove_on(rounds.at(some), query, at, known, line, choice, some, lane)
-        lower[some], upper[some] = found
-    return lower, upper
+    np.maximum.at(out, of.rounds.lane, coarse * -(-wanted // coarse))
+    return out
 
 
 def _like(nodes: Any, others: Any, usable: Any, most: int) -> Iterator[Any]:
@@ -256,86 +114,191 @@ def _like(nodes: Any, others: Any, usable: Any, most: int) -> Iterator[Any]:
         start = end
 
 
-def _of_some(lane: Any, some: Any, num: int) -> tuple[Any, Any]:
-    """Of the lanes `some`: the numbers of their rounds, and the place of the lane of each among them."""
-    place = np.full(num, -1)
-    place[some] = np.arange(len(some))
-    mine = np.flatnonzero(place[lane] >= 0)
-    return mine, place[lane][mine]
+def _wide(parts: list[Part], falls: Real) -> Real:
+    """Orders [L, A] looked at first."""
+    low, high = (x / np.sqrt(falls)[:, None] for x in _WIDE)
+    if any(isinstance(part, Rays) for part in parts):
+        low, high = np.minimum(low, _LEAST_ON_RAYS), np.minimum(high, MOST_ORDER - 1.0)
+    return 1.0 + low * (high / low) ** np.linspace(0.0, 1.0, _NUM_WIDE)
 
 
-def _remove_on(
-    rounds: Rounds, query: Query, at: Any, known: Any, line: Any, choice: Choice, some: Any, lane: Any
-) -> Ends[Real]:
-    mine, own = _of_some(lane, some, len(at.dropped))
-    times = np.where(mine < len(at.dropped), rounds.first_times[own], rounds.second_times[own])
-    at = clipped.Clipping(at.of.at(some), at.cut.at(some), at.dropped[some])
-    known, line, choice = known.at(mine), clipped.Lines(*(x[some] for x in line)), Choice(*(x[some] for x in choice))
-    count, order = int(choice.num_nodes.max()), choice.order[own]
-    table = clipped.Table(at, own, known, line, int(line.num_nodes.max()))
-    moments = table(order, choice.step[own], count, _alias_orders(order))
-    heights = choice.step[own, None] * np.append(np.arange(count), 0.0)
-    heights[:, -1] = (choice.step * choice.num_nodes)[own]
-    least = moments.logs[:, 0] - 2.0 * moments.relative[:, 0]
-    fall = clipped.log_fall(at, own, known, order, heights, least)
-    every = padded(moments, fall[:, :-1], fall[:, -1], own, times, len(some))
-    return solved(choice, every, query, rounds.target, at.dropped)
+def _guessed(parts: list[Part], query: Query, target: Real, falls: Real) -> tuple[Real, Real]:
+    """About the best order [L], and the epsilon or log delta there."""
+    orders = _wide(parts, falls)
+    at, value = best(query, target, orders, _total(part.guess(orders) for part in parts))
+    return orders[np.arange(len(at)), at], value
 
 
-def add(rounds: Rounds, query: Query, enough: Real | float = 0.0) -> Ends[Real]:
-    """Certified ends [L] of the add direction, no closer than an upper end of `enough` [L].
+def _total(of: Any) -> Real:
+    total: Real = sum(of)
+    return total
 
-    By samples of profiles; by one real moment where that will do, and where no line would.
+
+def _removed(of: Questions, size: int, by_ray: Any, mass: Real | float) -> list[Part]:
+    """The rounds of allocation, remove direction: of some families whole, of others clipped of a `mass` [F]."""
+    parts: list[Part] = []
+    if by_ray.any():
+        parts.append(Rays(of.rounds.where(by_ray), np.flatnonzero(by_ray)))
+    if not by_ray.all():
+        masses = (mass + np.zeros(len(by_ray)))[~by_ray]
+        parts.append(Clipped(of.rounds.where(~by_ray), np.flatnonzero(~by_ray), masses, size))
+    return parts
+
+
+def _steps(of: Questions) -> list[Part]:
+    return [Steps(of)] if of.variance.any() or any(of.sampled) else []
+
+
+def _parts(of: Questions, query: Query, size: int, share: float, by_ray: Any) -> tuple[list[Part], Real]:
+    """What the questions are made of; and delta [L], about."""
+    others, rounds = _steps(of), of.rounds
+    if of.direction is Direction.ADD:
+        if len(rounds.lane):
+            falls = rounds.total(rounds.uses / (rounds.mean * rounds.noise_multiplier**2))
+            others.append(Added(rounds, np.sqrt(falls + _total(x.falls for x in others)), size))
+        return others, np.ones(len(of.target))
+    delta = of.target
+    if query is Query.DELTA and not by_ray.all():
+        parts = others + _removed(of, size, by_ray, _TINY)
+        log_delta = _guessed(parts, query, of.target, _total(x.falls for x in parts))[1]
+        delta = np.exp(np.clip(log_delta - 3.0, -600.0, 0.0))
+    mass = share * delta / np.maximum(np.bincount(rounds.lane, minlength=rounds.num), 1)
+    return others + _removed(of, size, by_ray, mass[rounds.lane]), delta if query is Query.DELTA else of.target
+
+
+def _answered(of: Questions, query: Query, size: int, share: float, pull: float, by_ray: Any) -> tuple[Real, Real, Any]:
+    """Ends [L] by one line each, trivial where it would be too long; and the families for which it would be, [F]."""
+    num, target = len(of.target), of.target
+    parts, delta = _parts(of, query, size, share, by_ray)
+    falls, dropped = (_total(x) for x in ((p.falls for p in parts), (p.dropped for p in parts)))
+    around = _guessed(parts, query, target, falls)[0]
+    orders = 1.0 + (around[:, None] - 1.0) * _NEAR
+    logs = _total(part.guess(orders) for part in parts)
+    furthest, near = plans.TOP if of.direction is Direction.ADD else np.inf, _NEAR_COPIES[of.direction]
+    index, choice = choose(query, target, orders, logs, falls, pull, furthest, share=near)
+    most = min(part.most_nodes for part in parts)
+    usable: Any = (choice.num_nodes <= most) & np.isfinite(logs[np.arange(num), index]) & (dropped < delta)
+    failed, sizes = np.zeros(len(of.rounds.lane), bool), np.ones(num, int)
+    failed[~usable[of.rounds.lane]] = True
+
+    def prepare(choice: Choice) -> None:
+        for part in parts:
+            served, own = part.prepare(choice)
+            failed[part.families[~served]] = True
+            np.maximum(sizes, own, out=sizes)
+
+    prepare(choice)
+    if by_ray.any():  # guesses are bad where tails are heavy
+        known = interpolated(
+            orders, orders[:, ::_KNOWN], np.maximum(sum(part.real(orders[:, ::_KNOWN]) for part in parts), 1e-12)
+        )
+        first, choice = choice, choose(query, target, orders, known, falls, order=choice.order, share=near)[1]
+        if np.any(choice.step * choice.num_nodes > _HIGHER * first.step * first.num_nodes):
+            prepare(choice)
+    usable[of.rounds.lane[failed]] = False
+    lower, upper = np.zeros(num), np.full(num, query.worst)
+    many = 1 if by_ray.any() else max(1, _SUMMED // size)
+    for lanes in _like(sizes, choice.num_nodes, usable, many):
+        own = Choice(*(x[lanes] for x in choice))
+        moments = summed([part.on(own, lanes) for part in parts])
+        lower[lanes], upper[lanes] = solved(own, moments, query, target[lanes], dropped[lanes])
+    good = np.isfinite(lower) & ~np.isnan(upper)
+    return np.where(good, lower, 0.0), np.where(good, upper, query.worst), failed
+
+
+def _try(of: Questions, query: Query, share: float, pull: float, by_ray: Any) -> tuple[Real, Real, Any]:
+    """`_answered`, block by block."""
+    num = len(of.target)
+    lower, upper, failed = np.zeros(num), np.full(num, query.worst), np.zeros(len(of.rounds.lane), bool)
+    sizes = _nodes(of)
+    with np.errstate(all="ignore"):
+        for lanes in _blocks(sizes, _PLANNED):
+            lanes = np.sort(lanes)
+            mine = np.isin(of.rounds.lane, lanes)
+            found = _answered(of.at(lanes), query, int(sizes[lanes].max()), share, pull, by_ray[mine])
+            lower[lanes], upper[lanes], failed[mine] = found
+    return lower, upper, failed
+
+
+def is_lost(of: Questions, order: float) -> bool:
+    """bool: whether delta at the epsilon of one question lies below the doubles by a guess, at `order` or beyond."""
+    size = int(_nodes(of).max())
+    with np.errstate(all="ignore"):
+        parts, _ = _parts(of, Query.EPSILON, size, _TINY, np.zeros(len(of.rounds.lane), bool))
+        if not parts:
+            return False
+        at, log_delta = _guessed(parts, Query.DELTA, of.target, _total(x.falls for x in parts))
+    return bool(log_delta[0] < _LOST and at[0] >= order)
+
+
+def remove(of: Questions, query: Query, *, is_whole: bool = True) -> Ends[Real]:
+    """Certified ends [L] of the remove direction; (0, worst) where no line would do.
+
+    With `is_whole` false only lines of clipped ratios are tried, which take milliseconds.
     """
-    lower, upper = np.zeros(len(rounds.steps)), np.full(len(rounds.steps), query.worst)
-    lane, steps, times = rounds.flat()
-    enough = enough + lower
-    likely = is_likely_enough(rounds.noise_multiplier[lane], steps, times, lane, query, rounds.target, enough)
-    upper[likely] = _by_one_moment(rounds.at(likely), query)
-    todo = np.flatnonzero(upper > enough)
-    found = _in_blocks(_add, rounds.at(todo), query, WHOLE)
-    lower[todo], upper[todo] = found.lower, np.minimum(upper[todo], found.upper)
-    todo = np.flatnonzero((upper >= query.worst) & ~likely)
-    upper[todo] = _by_one_moment(rounds.at(todo), query)
+    num, rounds = len(of.target), of.rounds
+    lower, upper = np.zeros(num), np.full(num, query.worst)
+    likely, todo, on_rays = _is_heavy(of), np.ones(num, bool), np.zeros(num, bool)
+    has_rounds = np.bincount(rounds.lane, minlength=num) > 0
+    for tried in _TRIED:
+        by_ray = likely if tried.by_ray is None else np.full(len(likely), tried.by_ray)
+        has_rays, clips = (np.bincount(rounds.lane, kind, num) > 0 for kind in (by_ray, ~by_ray))
+        asked = todo & ~(on_rays & ~clips & (not tried.anew))
+        for some, pull in ((asked & ~has_rays, tried.pull), (asked & has_rays & is_whole, tried.ray_pull)):
+            lanes = np.flatnonzero(some)
+            if lanes.size == 0:
+                continue
+            mine = np.isin(rounds.lane, lanes)
+            low, high, failed = _try(of.at(lanes), query, tried.share, pull, by_ray[mine])
+            lower[lanes], upper[lanes] = np.maximum(lower[lanes], low), np.minimum(upper[lanes], high)
+            likely[mine] = by_ray[mine] ^ failed
+        on_rays |= asked & ~clips
+        narrow = np.where(clips & (tried.by_ray is None), _NARROW_CLIPPED, _NARROW)
+        with np.errstate(invalid="ignore"):
+            todo &= has_rounds & ~(upper - lower <= narrow * lower)
+        if not todo.any():
+            break
     return Ends(lower, upper)
 
 
-def _by_one_moment(rounds: Rounds, query: Query) -> Real:
-    lane, steps, times = rounds.flat()
-    return added_upper(rounds.noise_multiplier[lane], steps, times, lane, query, rounds.target)
+def add(of: Questions, query: Query, enough: Real | float = 0.0) -> Ends[Real]:
+    """Certified ends [L] of the add direction, no closer than an upper end of `enough` [L].
 
-
-def _add(rounds: Rounds, query: Query, size: int) -> tuple[Real, Real]:
-    num = len(rounds.steps)
-    lane, steps, times = rounds.flat()
-    uses = np.bincount(lane, times, num)
-    mean = np.bincount(lane, times * steps, num) / uses
-    of = rule(rounds.noise_multiplier, size, WHOLE)
-    falls = uses / (mean * rounds.noise_multiplier**2)
-    saddles = plans.saddles(of, mean, np.sqrt(falls))
-    index, choice = choose(
-        query, rounds.target, saddles.orders, uses[:, None] * saddles.logs, falls, furthest=plans.TOP
-    )
-    known = plans.guide(of, lane, steps, mean, choice.order)
-    at = plans.plan(of, lane, known, choice.order, choice.step * choice.num_nodes)
-    usable = (at.num_nodes > 0) & (choice.num_nodes <= _MOST_NODES)
-    usable = usable & np.isfinite(saddles.logs[np.arange(num), index])
+    By one real moment where that will do, and where no line would.
+    """
+    num = len(of.target)
     lower, upper = np.zeros(num), np.full(num, query.worst)
-    for some in _like(at.num_nodes, at.own + at.other, usable, max(1, _SUMMED // size)):
-        found = _add_on(rounds.at(some), query, of, known, at, choice, some, lane)
-        lower[some], upper[some] = found
-    return lower, upper
+    enough = enough + lower
+    lane, noise, steps, times = of.plain()
+    is_plain = np.array([not every for every in of.sampled])
+    likely = is_plain & is_likely_enough(noise, steps, times, lane, query, of.target, enough)
+
+    def by_one_moment(lanes: Any) -> None:
+        place = np.full(num, -1)
+        place[lanes] = np.arange(len(lanes))
+        mine = place[lane] >= 0
+        if lanes.size:
+            with np.errstate(all="ignore"):
+                found = added_upper(noise[mine], steps[mine], times[mine], place[lane[mine]], query, of.target[lanes])
+            upper[lanes] = np.fmin(found, query.worst)
+
+    by_one_moment(np.flatnonzero(likely))
+    todo = np.flatnonzero(upper > enough)
+    if todo.size:
+        some = of.at(todo)
+        low, high, _ = _try(some, query, 0.0, _ADDED_PULL, np.zeros(len(some.rounds.lane), bool))
+        lower[todo], upper[todo] = low, np.minimum(upper[todo], high)
+    by_one_moment(np.flatnonzero((upper >= query.worst) & ~likely & is_plain))
+    return Ends(np.minimum(lower, upper), upper)
 
 
-def _add_on(
-    rounds: Rounds, query: Query, of: Any, known: Any, at: Any, choice: Choice, some: Any, lane: Any
-) -> Ends[Real]:
-    mine, own = _of_some(lane, some, len(choice.order))
-    times = np.where(mine < len(choice.order), rounds.first_times[own], rounds.second_times[own])
-    at, choice = plans.Plan(*(x[some] for x in at)), Choice(*(x[some] for x in choice))
-    count, order = int(choice.num_nodes.max()), choice.order[own]
-    table = added.Table(of.at(some), own, known.at(mine), at)
-    moments = table(order, choice.step[own], count, _alias_orders(order))
-    decay = table.decay((choice.step * choice.num_nodes)[own, None])
-    every = _summed((*moments, decay), own, times, len(some))
-    return solved(choice, every, query, rounds.target, 0.0)
+def ends(of: Questions, query: Query, enough: Real | float = 0.0, *, is_whole: bool = True) -> Ends[Real]:
+    """Certified ends [L] of epsilon or delta: see `remove` and `add`."""
+    lower, upper = np.zeros(len(of.target)), np.full(len(of.target), query.worst)
+    lanes = np.flatnonzero(reaches(of))
+    if lanes.size:
+        some, least = of.at(lanes), (enough + lower)[lanes]
+        is_remove = of.direction is Direction.REMOVE
+        found = remove(some, query, is_whole=is_whole) if is_remove else add(some, query, least)
+        lower[lanes], upper[lanes] = np.minimum(*found), found.upper
+    return Ends(lower, upper)

@@ -35,7 +35,6 @@ REPLACED_STEP = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MILLISECONDS,
-    cold=Cost.MILLISECONDS,
     applies=_is_one_step,
     bracket=_bracket,
     below=itself,

@@ -123,13 +123,12 @@ def _two_probabilities(setting_of: Callable[[Any], Setting]) -> BracketMethod:
         directions=BOTH,
         ends=frozenset({Bound.LOWER}),
         cost=Cost.MILLISECONDS,
-        cold=Cost.TENTHS,
         bracket=functools.partial(_from_below, setting_of),
         below=itself,
     )
 
 
-_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.MICROSECONDS, "cold": Cost.SECONDS}
+_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.MICROSECONDS}
 DISTRIBUTION = dataclasses.replace(
     of_one_release(BASES[AboveThreshold], _LYU, spread),
     exists=lambda release: not is_scalar(release) or float(release.pure_epsilon) < MAX_LOSS,
@@ -137,6 +136,7 @@ DISTRIBUTION = dataclasses.replace(
 
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (AboveThreshold,): (
+        _two_probabilities(_setting),
         ProfileMethod(
             name="guarantee",
             theorem=f"{_LYU}; Kairouz, Oh & Viswanath 2015, Theorem 2.4",
@@ -154,9 +154,9 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             **_OPTIONS,
         ),
         loss_distribution(DISTRIBUTION),
-        _two_probabilities(_setting),
     ),
     (GaussianAboveThreshold,): (
+        _two_probabilities(_gaussian_setting),
         RenyiMethod(
             name="rdp",
             theorem=f"Zhu & Wang 2020; {_PROVED}",
@@ -165,6 +165,5 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             numpy=FEW_TOGETHER,
             **_OPTIONS,
         ),
-        _two_probabilities(_gaussian_setting),
     ),
 }

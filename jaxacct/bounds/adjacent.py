@@ -244,7 +244,7 @@ def _is_of_pairs(mechanism: Composed) -> bool:
     return run is not None and run.relation is ReplaceOne.relation
 
 
-_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS}
+_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS}
 _ENDS = frozenset({Bound.UPPER, Bound.LOWER})
 
 TOGETHER = BracketMethod(

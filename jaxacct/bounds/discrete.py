@@ -355,7 +355,6 @@ EXACT = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MILLISECONDS,
-    cold=Cost.MILLISECONDS,
     applies=has_types,
     bracket=_bracket,
     below=itself,

@@ -375,7 +375,7 @@ CUT = Distribution(
     is_from_above=always,
     exists=lambda run: is_scalar(run) and not run.loses_nothing(),
 )
-_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS, "applies": is_scalar}
+_OPTIONS: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "applies": is_scalar}
 _ENDS = frozenset({Bound.UPPER, Bound.LOWER})
 
 

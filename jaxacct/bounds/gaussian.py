@@ -130,7 +130,6 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
         theorem=_THEOREM,
         directions=BOTH,
         cost=Cost.MICROSECONDS,
-        cold=Cost.SECONDS,
         log_delta=lambda mechanism, epsilon: unamplified_log_delta(mechanism.mechanism, uses(mechanism), epsilon),
         epsilon=lambda mechanism, log_delta: unamplified_epsilon(mechanism.mechanism, uses(mechanism), log_delta),
         numpy=FEW_TOGETHER,
@@ -143,7 +142,6 @@ EXACT = ProfileMethod(
     theorem=_THEOREM,
     directions=BOTH,
     cost=Cost.MICROSECONDS,
-    cold=Cost.TENTHS,
     applies=is_gaussian,
     role=Role.EXACT,
     log_delta=_log_delta,
@@ -156,7 +154,6 @@ _RDP = RenyiMethod(
     theorem="Mironov 2017, Proposition 7",
     directions=BOTH,
     cost=Cost.MICROSECONDS,
-    cold=Cost.SECONDS,
     role=Role.BY_NAME,  # the closed form is exact
     rdp=with_limits(_rdp),
     numpy=FEW_TOGETHER,
@@ -164,4 +161,4 @@ _RDP = RenyiMethod(
 )
 DISTRIBUTION = of_one_release(BASES[Gaussian], _THEOREM, spread)
 
-METHODS = {(Gaussian,): (EXACT, _RDP, BOTH_ENDS, loss_distribution(DISTRIBUTION))}
+METHODS = {(Gaussian,): (EXACT, BOTH_ENDS, _RDP, loss_distribution(DISTRIBUTION))}

@@ -198,7 +198,7 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         distribution_of, lambda mechanism: stand_in(mechanism) if _has_stand_in(mechanism) else None, theorem
     )
     both = frozenset({Bound.UPPER, Bound.LOWER})
-    options: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS, "cold": Cost.TENTHS}
+    options: dict[str, Any] = {"directions": BOTH, "cost": Cost.TENTHS}
     exact = BracketMethod(
         name="group",
         theorem=theorem,

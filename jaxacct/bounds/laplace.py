@@ -138,7 +138,6 @@ def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
     options: dict[str, Any] = {
         "directions": BOTH,
         "cost": Cost.MICROSECONDS,
-        "cold": Cost.SECONDS,
     }
     curve = with_limits(
         functools.partial(_rdp, top), one=lambda release: laplace_kl(top(release)), largest=lambda release: top(release)
@@ -172,7 +171,6 @@ EXACT = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MICROSECONDS,
-    cold=Cost.MICROSECONDS,
     bracket=_bracket,
     below=itself,
 )

@@ -68,7 +68,6 @@ def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
         theorem=theorem,
         directions=BOTH,
         cost=Cost.MICROSECONDS,
-        cold=Cost.SECONDS,
         rdp=rdp,
         **options,
         numpy=FEW_TOGETHER,

@@ -49,7 +49,6 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         directions=BOTH,
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
         cost=Cost.TENTHS,
-        cold=Cost.TENTHS,
         applies=is_scalar,
         bracket=_by_group,
         below=itself,

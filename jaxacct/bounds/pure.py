@@ -187,7 +187,6 @@ def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) 
         theorem=theorem,
         directions=BOTH,
         cost=Cost.MICROSECONDS,
-        cold=Cost.SECONDS,
         log_delta=log_delta,
         epsilon=epsilon,
         numpy=FEW_TOGETHER,
@@ -200,7 +199,6 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiM
         theorem=theorem,
         directions=BOTH,
         cost=Cost.MICROSECONDS,
-        cold=Cost.SECONDS,
         role=Role.BY_NAME,  # the closed form is exact
         rdp=with_limits(rdp, **limits),
         grids=MIXED,
@@ -249,7 +247,6 @@ _BY_HOST: dict[str, Any] = {
     "directions": BOTH,
     "ends": frozenset({Bound.UPPER, Bound.LOWER}),
     "cost": Cost.MICROSECONDS,
-    "cold": Cost.MICROSECONDS,
     "below": itself,
     "engine": Engine.FORMULA,
 }

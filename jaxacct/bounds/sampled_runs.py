@@ -116,7 +116,6 @@ ONE_RUN = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.TENTHS,
-    cold=Cost.TENTHS,
     applies=lambda mechanism: is_scalar(mechanism) and bool(mechanism.num_steps == 1),
     bracket=_one_run,
     below=itself,
@@ -194,7 +193,7 @@ def _distribution(distribution_of: Callable[..., Distribution | None]) -> Distri
 def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """A dict, the table of methods, from the function that tells the loss distributions of what is sampled."""
     by_losses = loss_distribution(_distribution(distribution_of))
-    later = dataclasses.replace(ONE_RUN, cost=Cost.SECONDS, cold=Cost.SECONDS)  # of runs with no quicker methods
+    later = dataclasses.replace(ONE_RUN, cost=Cost.SECONDS)  # of runs with no quicker methods
     return {
         (PoissonSampled, *run): (
             (PARTICIPATION_ON_HOST, ONE_RUN, by_losses)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._method import FAILURE, BracketMethod, Cost, LaneMethod, Method, Query, Role
+from jaxacct._method import FAILURE, BracketMethod, Engine, LaneMethod, Method, Query, Role
 from jaxacct._types import Bound, Direction, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import is_covered
@@ -60,7 +60,8 @@ class Solve:
                 message = "the calibrated value rests on the largest Renyi order tried: it is valid, but may be loose"
                 warnings.warn(message, OrderEdgeWarning, stacklevel=3)
             return found
-        if methods and plan(asked[0])[0].method.cold >= Cost.SECONDS:  # else no search nearby is worth its compilation
+        first = plan(asked[0])[0].method
+        if methods and first.engine is Engine.DISTRIBUTIONS:  # else no search nearby spares much
             near = by_methods(batch, methods, self.directions, target, where, start, _NEAR)
             start = np.where(near.is_affordable, near.value, start)
         found = search(

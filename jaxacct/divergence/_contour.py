@@ -27,7 +27,8 @@ _LOG_TAIL = -17.0  # log of what may lie beyond the last node, as a share of del
 _LOG_STEP = -37.0  # log of what the rules behind a moment may leave out, for all rounds together
 _LONGER = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.5])  # lengths tried, in units of the guess
 _LOG_CONDITION = 15.0  # log of |integrand| / delta above which rounding begins to show
-_BUDGET = 12_000  # nodes on a line: with more the line is cut, and the ends are wider
+# nodes on a line: one that wants more than the first number is cut to the second, and its ends are wider
+_BUDGET, _CUT = 1_000_000, 12_000
 _NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
 _HOPELESS = 1e3  # an upper end beyond so many times 1 + the epsilon expected is no answer
 _PASSES = 3  # lines tried: a later one knows better where the answer is
@@ -135,13 +136,20 @@ def choose_line(rounds: Rounds, epsilon: float | None, log_delta: float | None) 
 
 
 def _on_line(rounds: Rounds, choice: _Choice) -> tuple[Any, LineMoments]:
-    """The line and the certified moments on it; as long as the certified decay wants it, or as the budget allows."""
+    """The line and the certified moments on it; as long as the certified decay wants it, or cut."""
     tolerance = _LOG_STEP - math.log1p(sum(count for _, count in rounds))
     step = with_few_bits(2.0 * math.pi / choice.period, _NODE_BITS)
-    heights = np.minimum(choice.height * _LONGER, step * _BUDGET)
-    decay = _sum(count * of.decay(choice.order, heights, tolerance) for of, count in rounds)
+
+    def falls(heights: Real) -> Real:
+        return _sum(count * of.decay(choice.order, heights, tolerance) for of, count in rounds)
+
+    heights = choice.height * _LONGER
+    decay = falls(heights)
     short = choice.log_size + decay - np.log(heights) < choice.log_delta + _LOG_TAIL
     at = int(short.argmax()) if short.any() else len(heights) - 1
+    if heights[at] > step * _BUDGET:
+        heights, at = np.array([step * _CUT]), 0
+        decay = falls(heights)
     num = max(math.ceil(float(heights[at]) / step), 4)
     nodes = step * np.arange(num)[:, None]
     order, period = np.array([choice.order]), np.array([2.0 * math.pi / step])

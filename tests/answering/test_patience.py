@@ -9,6 +9,7 @@ import pytest
 import jaxacct as ja
 from jaxacct import _patience, _sharing, _work
 from jaxacct._method import Query
+from jaxacct.accounting import _compare
 from jaxacct.bounds import _distribution, _two_steps
 from jaxacct.bounds._two_steps import in_two_steps
 from jaxacct.divergence.batches._profile import knots
@@ -167,7 +168,12 @@ def test_a_split_that_is_no_gain_is_half_a_question(query):
 def test_deltas_that_are_no_doubles_are_not_looked_for(monkeypatch):
     from jaxacct.bounds import _moments
 
-    monkeypatch.setattr(_moments, "ends", lambda *at: pytest.fail("a line is sought"))
+    ends = _moments.ends
+
+    def of_many(*at, **options):  # as epsilons are asked about, together
+        return ends(*at, **options) if options else pytest.fail("a line is sought")
+
+    monkeypatch.setattr(_moments, "ends", of_many)
     run = ja.RandomAllocation(ja.Gaussian(15.0), 1000)
     with pytest.warns(ja.OrderEdgeWarning):
         assert ja.delta(run, 0.4, direction="remove") == 2.0**-1022
@@ -332,3 +338,38 @@ def test_deep_deltas_end_where_finer_laws_change_nothing(monkeypatch):
     ja.epsilon(run, 5.8e-46, method="loss distribution")
     assert asked
     assert max(asked) <= 64.0  # of 768
+
+
+def test_a_batch_of_points_is_told_of_at_the_first(monkeypatch):
+    """Each alone takes less than is worth saying."""
+    run = ja.PartialAllocation(ja.DiscreteGaussian(5.72, 3), 33, 11)
+    monkeypatch.setattr(_distribution, "_MUCH_WORK", 1e8)
+    monkeypatch.setattr(_distribution, "_WORTH_SAYING", 1.5e8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ja.SlowWarning)
+        warnings.simplefilter("ignore", ja.PrecisionWarning)
+        ja.delta(run, 0.22)
+        with pytest.raises(ja.SlowWarning, match="sums of laws"):
+            ja.delta(run, np.array([0.22, 0.23]))
+
+
+def test_compare_says_which_programs_it_compiles(monkeypatch):
+    """Before it does."""
+    monkeypatch.setattr(_compare, "ask", lambda *_: pytest.fail("asked first"))
+    with pytest.warns(ja.SlowWarning, match="purified clones, composed"), pytest.raises(pytest.fail.Exception):
+        ja.compare(ja.Shuffled(ja.GaussianReports(8.0, None), 244), target_epsilon=6.9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(pytest.fail.Exception):
+            ja.compare(ja.Gaussian(1.0), target_epsilon=6.9)
+
+
+def test_large_laws_are_told_of_before_all_four_are_made():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _work.count_cells(10**6)
+        _work.count_transforms(10**6, 2)
+    with pytest.warns(ja.SlowWarning, match="one release has 2000000 points"):
+        _work.count_cells(2 * 10**6)
+    with pytest.warns(ja.SlowWarning, match="composed loss distribution has 9000000 points"):
+        _work.count_transforms(9 * 10**6, 2)

@@ -63,7 +63,7 @@ def shuffled(below=()):
     order = ["shuffled order remove+add"]
     return (
         [*order, *KNOWN_BATCH],
-        [*KNOWN_BATCH, *order],
+        [*order, *KNOWN_BATCH],
         KNOWN_BATCH,
         [*order, "sum of scores remove+add", *below, *KNOWN_BATCH],
     )
@@ -128,7 +128,7 @@ PLANS = {
         GAUSSIAN,
         GAUSSIAN,
         GAUSSIAN,
-        [*INVERSION, *GAUSSIAN, *DISTRIBUTION],
+        [*GAUSSIAN, *INVERSION, *DISTRIBUTION],
     ),
     ("PoissonSampled(Gaussian)", ""): (
         [*BOTH_ENDS, *MOMENTS, *POISSON],
@@ -195,7 +195,7 @@ PLANS = {
         GAUSSIAN,
         GAUSSIAN,
         GAUSSIAN,
-        [*INVERSION, MOMENTS[0], *GAUSSIAN, *DISTRIBUTION],
+        [*GAUSSIAN, *INVERSION, MOMENTS[0], *DISTRIBUTION],
     ),
     ("Composed of shuffled reports and check-ins", ""): (
         ["rdp (remove) remove", "part by part remove"],

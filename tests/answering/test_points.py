@@ -121,7 +121,6 @@ def test_a_lower_end_of_a_reduction_is_not_handed_on_as_the_mechanisms():
         directions=question.directions,
         ends=frozenset({ja.Bound.UPPER, ja.Bound.LOWER}),
         cost=Cost.TENTHS,
-        cold=Cost.TENTHS,
         below=itself,
         bracket=lambda mechanism, query, target, at: at.known,
     )

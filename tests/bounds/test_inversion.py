@@ -2,28 +2,27 @@
 
 import math
 import warnings
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
 from support.answers import EPSILON, refined
 
 import jaxacct as ja
-from jaxacct._precision import Kernel
 from jaxacct.bounds._host_line import is_of_gaussians
+from jaxacct.divergence import _inversion
 from jaxacct.divergence._inversion import (
     ALIAS_FACTORS,
     Line,
     LineMoments,
+    Real,
     _aliases,
     _summands,
     _trapezoid,
     delta_ends,
 )
 from jaxacct.divergence.gaussian._line import gaussian_line
-from jaxacct.divergence.gaussian._sampled_line import highest_node, sampled_gaussian_line
 
 RUNS = [
     # sigma, sampling probability, steps
@@ -53,71 +52,12 @@ def test_ends_agree_with_the_loss_distribution(run: tuple[float, float, int]) ->
     assert found.lower <= other.upper
 
 
-def _line(order: jax.Array, period: jax.Array, num_nodes: int, num_used: float = math.inf) -> Line:
-    """Through `order` [L], with so many nodes, 2 pi / `period` [L] apart; only the first `num_used` enter the sum."""
-    number = jnp.arange(float(num_nodes))[:, None]
-    step = 2.0 * jnp.pi / period
-    last = step * jnp.minimum(num_used, num_nodes)
-    aliases = 1.0 + jnp.asarray(ALIAS_FACTORS)[:, None] * (order - 1.0)
-    return Line(order, period, step * number, number < num_used, last * 1.25 ** jnp.arange(64.0)[:, None], aliases)
-
-
-def _moment(sigma: float, prob: float, power: complex) -> mp.mpc:
-    """By a trapezoid rule far finer than the kernel's."""
-    sigma, prob, step = mp.mpf(sigma), mp.mpf(prob), mp.mpf(1) / 24
-    total = mp.mpc(0)
-    for k in range(-13 * 24, 45 * 24):
-        z = step * k
-        total += mp.npdf(z) * mp.exp(power * mp.log(1 - prob + prob * mp.exp(z / sigma - 1 / (2 * sigma**2))))
-    return step * total
-
-
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("add", [False, True])
-@pytest.mark.parametrize("case", [(1.0, 0.01, 4.5, 18.0), (0.7, 0.001, 5.2, 20.0), (5.0, 0.1, 20.0, 1.1)])
-def test_moments_on_a_line_within_their_error(case: tuple[float, float, float, float], add: bool) -> None:
-    with mp.workdps(25):
-        _check_moments(case, add)
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("add", [False, True])
-def test_moments_of_too_few_nodes_within_their_error(add: bool) -> None:
-    """Where the rule does not resolve the moments, its error is booked."""
-    with mp.workdps(25), pytest.raises(AssertionError, match="resolved"):
-        _check_moments((0.7, 0.2, 5.2, 6.0), add, num_z=48)
-
-
-def _check_moments(case: tuple[float, float, float, float], add: bool, num_z: int = 512) -> None:
-    sigma, prob, order, period = case
-
-    def fn(sigma: jax.Array, prob: jax.Array, order: jax.Array, period: jax.Array) -> tuple[jax.Array, ...]:
-        flags = jnp.full(sigma.shape, add)
-        orders = 1.0 + jnp.asarray([[1.1], [2.0]], jnp.float64) * (order - 1.0)
-        highest = highest_node(orders, sigma, flags, num_z=512)
-        line = _line(order, period, 64, jnp.floor(highest * period / (2.0 * jnp.pi)) + 1.0)
-        m = sampled_gaussian_line(line, sigma, prob, flags, num_z=num_z)
-        return m.log_modulus, m.phase, m.error, line.heights, m.log_decay, line.edges, m.log_alias, line.alias_orders
-
-    modulus, phase, error, heights, decay, edges, alias, alias_orders = (
-        x.reshape(-1) for x in Kernel(fn)(sigma, prob, order, period)
-    )
-    exact = {}
-    for k in (0, 1, 7, 30, 63):
-        s = mp.mpc(order, heights[k])
-        truth = exact[k] = _moment(sigma, prob, 1 - s if add else s)
-        found = mp.exp(mp.mpc(modulus[k], phase[k]))
-        assert abs(found / truth - 1) <= math.expm1(error[k]), k
-    assert error[-1] < 1e-6, "not resolved"
-    assert error[0] < 1e-12
-    for k in range(4):
-        truth = mp.log(_moment(sigma, prob, 1 - alias_orders[k] if add else alias_orders[k]).real)
-        assert truth - 1e-14 <= alias[k] <= truth * (1 + 1e-9) + 1e-12
-    for k in (0, 5):
-        for b in np.linspace(edges[k], edges[k + 1], 3):
-            s = mp.mpc(order, b)
-            size = mp.log(abs(_moment(sigma, prob, 1 - s if add else s) / exact[0].real))
-            assert size <= decay[k] + 1e-12, (k, b)
+def _line(order: Real, period: Real, num_nodes: int) -> Line:
+    """Through `order` [L], with so many nodes, 2 pi / `period` [L] apart."""
+    number = np.arange(float(num_nodes))[:, None]
+    step = 2.0 * np.pi / period
+    aliases = 1.0 + np.asarray(ALIAS_FACTORS)[:, None] * (order - 1.0)
+    return Line(order, period, step * number, number < num_nodes, (step * num_nodes)[None], aliases)
 
 
 def test_what_is_of_gaussians() -> None:
@@ -129,21 +69,41 @@ def test_what_is_of_gaussians() -> None:
 def _gaussian_sum(period: float, num_nodes: int, epsilon: float = 2.0) -> tuple[float, ...]:
     """At noise multiplier 1 and order 4: the trapezoid sum, what is booked for errors and for aliases, and delta."""
 
-    def fn(period: jax.Array, epsilon: jax.Array) -> tuple[jax.Array, ...]:
-        order = jnp.full_like(period, 4.0)
-        line = _line(order, period, num_nodes)
-        moments = gaussian_line(line, jnp.ones_like(period))
-        found = _trapezoid(line, _summands(line, moments), epsilon)
-        shift = moments.log_modulus[0] + epsilon * (1.0 - order)
-        ends = delta_ends(line, moments, epsilon)
-        scale = jnp.exp(shift)
-        aliases = jnp.exp(_aliases(line, moments, epsilon))
-        return found.value * scale, found.error * scale, aliases, jnp.exp(ends.lower), jnp.exp(ends.upper)
-
+    order, at = np.array([4.0]), np.array([epsilon])
+    line = _line(order, np.array([period]), num_nodes)
+    moments = gaussian_line(line, np.ones(1))
+    found = _trapezoid(line, _summands(line, moments), at)
+    scale = np.exp(moments.log_modulus[0] + at * (1.0 - order))
+    ends, aliases = delta_ends(line, moments, at), np.exp(_aliases(line, moments, at))
+    numbers = (found.value * scale, found.error * scale, aliases, np.exp(ends.lower), np.exp(ends.upper))
     with mp.workdps(40):
         half = mp.mpf(1) / 2
         truth = float(mp.ncdf(half - epsilon) - mp.exp(epsilon) * mp.ncdf(-half - epsilon))
-    return (*(float(x) for x in Kernel(fn)(period, epsilon)), truth)
+    return (*(float(x[0]) for x in numbers), truth)
+
+
+@pytest.mark.parametrize("num", [2049, 3000, 5041])
+def test_long_sums_by_rows_and_columns_are_those_node_by_node(num: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(num)
+    order, period, nodes = np.array([3.0]), np.array([8.0]), (0.25 * math.pi * np.arange(num))[:, None]
+    zeros: Any = np.zeros((num, 1))
+    modulus: Any = -0.3 * np.log1p(nodes)
+    phase: Any = 0.7 * nodes + rng.normal(0.0, 1.0, (num, 1))
+    columns: Any = (order, period, nodes, nodes < nodes[-7], nodes[-1:], np.array([[5.0]]))
+    line, moments = Line(*columns), LineMoments(modulus, phase, zeros, np.ones((1, 1)), np.full((1, 1), -9.0))
+    of = _summands(line, moments)
+    monkeypatch.setattr(_inversion, "_LONG", 10**9)
+    plain = _summands(line, moments)
+    assert of.table is not None
+    assert plain.table is None
+    assert float(of.error[0]) < 1e-3 * float(np.hypot(of.real, of.imag).sum())
+    rounding = of.error - np.exp(-9.0) / (math.pi * (nodes[-1] - math.pi / 8.0))
+    for epsilon in (np.array([0.3]), np.array([0.0, 2.0, 700.0])):
+        by_rows = _trapezoid(line, of, epsilon)
+        one_by_one = [_trapezoid(line, plain, x[None]) for x in epsilon]
+        value, slope = (np.concatenate([getattr(x, name) for x in one_by_one]) for name in ("value", "slope"))
+        assert np.all(np.abs(by_rows.value - value) <= rounding + epsilon * of.error_rate)
+        assert by_rows.slope == pytest.approx(slope, rel=1e-9, abs=1e-9)
 
 
 def test_the_bound_on_aliases_is_rounded_up_and_no_more_at_any_order() -> None:

@@ -9,8 +9,8 @@ import pytest
 import jaxacct as ja
 from jaxacct._method import Query
 from jaxacct._types import Direction
-from jaxacct.bounds._line_parts import Round
-from jaxacct.bounds._one_line import ends
+from jaxacct.bounds._line_questions import question
+from jaxacct.bounds._many_lines import ends
 from jaxacct.bounds._one_moment import added_upper
 
 ADD, REMOVE = Direction.ADD, Direction.REMOVE
@@ -21,8 +21,8 @@ SETTINGS = ((0.5, 40.0, 3.0, 1e-6), (0.8, 3000.0, 20.0, 1e-8), (1.5, 15.0, 2.0, 
 @pytest.mark.parametrize("query", list(Query))
 def test_above_single_lines(query):
     sigma, steps, times, delta = np.array(SETTINGS).T
-    known = [ends([Round(*at[:3])], [], ADD, Query.EPSILON, at[3]) for at in SETTINGS]
-    lower, upper = (np.array([x[k] for x in known]) for k in (0, 1))
+    known = [ends(question([at[:3]], [], ADD, at[3]), Query.EPSILON) for at in SETTINGS]
+    lower, upper = (np.array([x[k][0] for x in known]) for k in (0, 1))
     found = added_upper(sigma, steps, times, np.arange(4), query, delta if query is Query.EPSILON else upper)
     if query is Query.EPSILON:
         assert np.all(found >= lower)

@@ -97,7 +97,7 @@ def test_a_plan_is_printed_instead_of_computed(capsys, monkeypatch):
     table, words = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan").split("\n\n")
     head, *lines = table.splitlines()
     steps = ja.accounting.plan(ja.RandomAllocation(ja.Gaussian(1.0), num_steps=100), 1e-6)
-    assert head.split() == ["method", "ends", "direction", "warm", "cold", "theorem"]
+    assert head.split() == ["method", "ends", "direction", "cost", "theorem"]
     assert words.rstrip() == repr(steps)
     assert all(f"{step.method.name} (" in line for step, line in zip(steps, words.splitlines(), strict=True))
     assert len(lines) == len(steps) > 2
@@ -119,9 +119,8 @@ def test_a_plan_as_json_and_of_the_other_questions(capsys):
         "engine": "complex moments on a contour",
         "device": "the CPU, by NumPy",
         "points": "one point",
-        "why": "asked first, since its first answer takes least time; its work is driven step by step",
+        "why": "asked first, since it takes least time; its work is driven step by step",
         "cost": "milliseconds",
-        "cold": "tenths",
         "theorem": "Feldman & Shenfeld 2025, Theorem 3.1",
     }
     quick = run(capsys, "compare", *ALLOCATION, "--delta", "1e-6", "--plan", *QUICK)

@@ -6,6 +6,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from support.one_step import true_delta
 
 import jaxacct as ja
@@ -156,6 +157,41 @@ def test_rare_participation_is_known_closely(case: tuple[float, ...]) -> None:
     found = ja.epsilon_interval(ja.PoissonSampled(ja.Gaussian(sigma), q, int(steps)), delta)
     assert found.upper - found.lower <= 1e-6 * found.lower
     assert found.upper == pytest.approx(value, rel=2e-5)
+
+
+def _two_rare_steps(noise: float, prob: float, epsilon: float) -> float:
+    """Delta of two sampled steps, remove direction: one step's in closed form, averaged over the loss of the other."""
+    mu = 1.0 / noise
+    z = np.linspace(-12.0, 12.0 + mu, 400_001)
+    log_ratio = np.log1p(prob * np.expm1(mu * z - 0.5 * mu * mu))
+    growth = np.exp(epsilon - log_ratio)
+    least = (growth - (1.0 - prob)) / prob
+    y = np.log(np.maximum(least, 1e-300)) / mu + 0.5 * mu
+    delta = (1.0 - prob - growth) * ndtr(-y) + prob * ndtr(mu - y)
+    weight = (1.0 - prob) * np.exp(-0.5 * z * z) + prob * np.exp(-0.5 * (z - mu) ** 2)
+    return float((weight * delta).sum() * (z[1] - z[0]) / math.sqrt(2.0 * math.pi))
+
+
+@pytest.mark.parametrize(("noise", "prob"), [(0.613, 3e-3), (0.581, 2e-3)])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1])
+def test_two_rare_steps_of_little_noise_between_close_ends(noise: float, prob: float, epsilon: float) -> None:
+    """Their loss is nearly an atom: the moments are followed to hundreds of thousands of nodes."""
+    found = bracket([(SampledStep(noise, prob, Direction.REMOVE), 2.0)], epsilon=epsilon, width=1e-6)
+    truth = math.log(_two_rare_steps(noise, prob, epsilon))
+    assert found.lower - 1e-8 <= truth <= found.upper + 1e-8
+    assert found.upper - found.lower <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("noise", "prob", "steps", "delta"), [(0.613, 3.64e-5, 16, 7.7e-5), (0.581, 3.1e-5, 44, 1.9e-9)]
+)
+@pytest.mark.parametrize("direction", list(Direction))
+def test_few_rare_steps_of_little_noise_are_known_closely(
+    noise: float, prob: float, steps: int, delta: float, direction: Direction
+) -> None:
+    run = [(SampledStep(noise, prob, direction), float(steps))]
+    found = bracket(run, log_delta=math.log(delta), width=1e-6)
+    assert 0.0 < found.lower <= found.upper <= found.lower * (1.0 + 1e-5)
 
 
 def test_random_runs_are_narrow_and_consistent() -> None:

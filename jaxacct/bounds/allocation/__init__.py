@@ -24,8 +24,7 @@ from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._limits import NEAR_ONE, with_limits
-from jaxacct.bounds._many_lines import many_brackets
-from jaxacct.bounds._moments import moments
+from jaxacct.bounds._moments import many_brackets, moments
 from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
 from jaxacct.bounds._split import selects_several, single_step, split_statics
 from jaxacct.bounds.allocation import _renyi as renyi
@@ -56,7 +55,7 @@ from jaxacct.mechanisms import (
 
 _FS = "Feldman & Shenfeld 2025"
 _SPLIT: dict[str, Any] = {"statics": split_statics, "lane_bytes": renyi.lane_bytes}
-_COSTS: dict[str, Any] = {"cost": Cost.MILLISECONDS, "cold": Cost.SECONDS}
+_COSTS: dict[str, Any] = {"cost": Cost.MILLISECONDS}
 _Function = Callable[[Any, float, Direction], float]
 
 
@@ -96,7 +95,7 @@ def _published(
         ends=frozenset({ends}),
         bracket=bracket,
         below=itself,
-        **{"cost": Cost.SECONDS, "cold": Cost.SECONDS, **options},
+        **{"cost": Cost.SECONDS, **options},
     )
 
 
@@ -252,22 +251,22 @@ _OF_PARTIAL = loss_distribution(PARTIAL_DISTRIBUTION)
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES},
     **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, _DISTRIBUTION) for base in BASES},
-    **{(RandomAllocation, base): (_DISTRIBUTION, THRESHOLD_TEST) for base in TESTED},
-    **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, _DISTRIBUTION, THRESHOLD_TEST) for base in TESTED},
+    **{(RandomAllocation, base): (THRESHOLD_TEST, _DISTRIBUTION) for base in TESTED},
+    **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, THRESHOLD_TEST, _DISTRIBUTION) for base in TESTED},
     **{(PartialAllocation, base): (_OF_PARTIAL,) for base in BASES if base is not Gaussian},
-    (RandomAllocation, DiscretePair): (TYPES, _DISTRIBUTION, THRESHOLD_TEST),
-    (RandomAllocation, Laplace): (_DISTRIBUTION, THRESHOLD_TEST, *LAPLACE),
+    (RandomAllocation, DiscretePair): (TYPES, THRESHOLD_TEST, _DISTRIBUTION),
+    (RandomAllocation, Laplace): (THRESHOLD_TEST, _DISTRIBUTION, *LAPLACE),
     (RandomAllocation, Gaussian): (
         EXACT,
         LARGE_NOISE,
         moments(single_step, many=many_brackets),
+        THRESHOLD_TEST,
         _DISTRIBUTION,
         laws(),
         *_RENYI,
         *_PUBLISHED,
         *_WITHOUT_REDUCTION,
         HOW_MANY,
-        THRESHOLD_TEST,
     ),
     (PartialAllocation, Gaussian): (PARTIAL_EXACT, _OF_PARTIAL, *_SCHEDULED),
     (ScheduledAllocation,): (loss_distribution(SCHEDULED_DISTRIBUTION), *_SCHEDULED),

@@ -17,7 +17,7 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, always, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._many_lines import many_brackets
+from jaxacct.bounds._moments import many_brackets
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.mechanisms import PartialAllocation, RandomAllocation
 from jaxacct.special import LEAST_NORMAL, up
@@ -105,7 +105,6 @@ def _exact(bracket: Any, applies: Any, many: Any = None, role: Role = Role.NARRO
         directions=BOTH,
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
         cost=Cost.MILLISECONDS,
-        cold=Cost.TENTHS,
         applies=applies,
         bracket=bracket,
         below=itself,

@@ -259,7 +259,6 @@ HOW_MANY = BracketMethod(
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.UPPER}),
     cost=Cost.SECONDS,
-    cold=Cost.SECONDS,
     role=only_where(selects_several, Role.SHARPER),
     bracket=_bracket,
     regime="few steps for each of several that a record joins",

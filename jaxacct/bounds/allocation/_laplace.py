@@ -103,7 +103,6 @@ def _method(name: str, theorem: str, direction: Direction, rdp: Any) -> RenyiMet
         theorem=theorem,
         directions=(direction,),
         cost=Cost.MILLISECONDS,
-        cold=Cost.SECONDS,
         role=Role.IN_PROGRAMS,
         rdp=with_limits(rdp, near_one=1.0 + 2.0**-30, largest=_largest),
         grids=(WHOLE[64], WHOLE[256]),

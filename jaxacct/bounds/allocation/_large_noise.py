@@ -165,7 +165,6 @@ LARGE_NOISE = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MILLISECONDS,
-    cold=Cost.TENTHS,
     applies=lambda run: not is_traced(run) and bool(np.all(run.mechanism.noise_multiplier >= _LEAST_NOISE)),
     bracket=_bracket,
     below=itself,

@@ -158,7 +158,6 @@ THRESHOLD_TEST = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.LOWER}),
     cost=Cost.TENTHS,
-    cold=Cost.TENTHS,
     role=only_where(selects_several, Role.SHARPER),
     bracket=_bracket,
     below=itself,

@@ -15,7 +15,7 @@ from jaxacct.bounds.blanket._scores import SCORES
 from jaxacct.bounds.blanket._several_rounds import DISTRIBUTION, has_several_rounds
 from jaxacct.bounds.blanket._signs import SIGNS
 
-__all__ = ["BLANKET_TOO", "DENSITY", "GAUSSIAN", "SCORES", "has_noise"]
+__all__ = ["BLANKET_TOO", "DENSITY", "GAUSSIAN", "GAUSSIAN_ROUNDS", "SCORES", "has_noise"]
 
 _COMPOSED = loss_distribution(DISTRIBUTION, only_where(has_several_rounds, Role.QUICK))
 
@@ -26,10 +26,10 @@ _COMPOSED_BELOW_CLONES = dataclasses.replace(
     _COMPOSED, name="blanket distribution", role=only_where(has_several_rounds, Role.SHARPER)
 )
 
-GAUSSIAN = (ORDER, BLANKET, _COMPOSED)
-"""Methods of Gaussian reports."""
+GAUSSIAN, GAUSSIAN_ROUNDS = (ORDER, BLANKET), _COMPOSED
+"""Methods of Gaussian reports, in one round, and of several."""
 
-DENSITY = (BLANKET, _COMPOSED, SIGNS)
+DENSITY = (BLANKET, SIGNS, _COMPOSED)
 """Methods of reports with noise of a given density, all that there are."""
 
 BLANKET_TOO = (_BELOW_CLONES, _COMPOSED_BELOW_CLONES)

@@ -68,7 +68,6 @@ SCORES = BracketMethod(
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.LOWER}),
     cost=Cost.TENTHS,
-    cold=Cost.TENTHS,
     applies=_applies,
     bracket=_bracket,
     below=itself,

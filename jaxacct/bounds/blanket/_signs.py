@@ -51,7 +51,6 @@ SIGNS = BracketMethod(
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.LOWER}),
     cost=Cost.MILLISECONDS,
-    cold=Cost.MILLISECONDS,
     applies=has_blanket,
     bracket=_bracket,
     below=itself,

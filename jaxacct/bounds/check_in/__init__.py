@@ -20,7 +20,7 @@ from jaxacct._method import (
 )
 from jaxacct._types import Bound
 from jaxacct.bounds._clones_pair import is_pure
-from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, SCORES
+from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, GAUSSIAN_ROUNDS, SCORES
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.check_in._everybody import EVERYBODY
@@ -57,7 +57,6 @@ def _is_approximate(mechanism: Any) -> bool:
 
 _FMT = "Feldman, McMillan & Talwar 2021"
 _VISIBLE = f"{_FMT}, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
-_RESPONSE = "binary randomized response"
 _TAKING_PART = profile_method(
     "taking part",
     "total variation: with probability (1 - q)^T a user reports in no round; "
@@ -65,23 +64,20 @@ _TAKING_PART = profile_method(
     taking_part_epsilon,
     taking_part_log_delta,
     cost=Cost.MICROSECONDS,
-    cold=Cost.MICROSECONDS,
     numpy=ANY_NUMBER,
     misses_deltas=_is_approximate,
 )
-_CHECK_IN = (
-    _TAKING_PART,
-    profile_method(
-        "check-in profile",
-        _VISIBLE,
-        check_in.profile_upper_epsilon,
-        check_in.profile_upper_log_delta,
-        cost=Cost.TENTHS,
-        cold=Cost.TENTHS,
-        numpy=ANY_NUMBER,
-        role=only_where(has_one_round, Role.QUICK),
-        misses_deltas=_is_approximate,
-    ),
+_PROFILE = profile_method(
+    "check-in profile",
+    _VISIBLE,
+    check_in.profile_upper_epsilon,
+    check_in.profile_upper_log_delta,
+    cost=Cost.TENTHS,
+    numpy=ANY_NUMBER,
+    role=only_where(has_one_round, Role.QUICK),
+    misses_deltas=_is_approximate,
+)
+_BEYOND = (
     profile_method(
         "check-in profile, composed",
         f"{_VISIBLE}; Mironov 2017, Proposition 1",
@@ -97,28 +93,30 @@ _CHECK_IN = (
         role=Role.BY_NAME,
         numpy=FEW_POINTS,
     ),
-    profile_method(
-        _RESPONSE,
-        "Liew, Hasegawa & Takahashi 2022, the setting; the pair itself, in one round",
-        floor.response_lower_epsilon,
-        floor.response_lower_log_delta,
-        statics=floor.response_statics,
-        numpy=ANY_NUMBER,
-        ends=frozenset({Bound.LOWER}),
-        below=itself,
-    ),
-    # a lower bound on the pair only, which is a reduction: it says how tight the analysis is
-    profile_method(
-        "check-in profile from below",
-        f"{_VISIBLE}, the pair itself",
-        check_in.profile_lower_epsilon,
-        check_in.profile_lower_log_delta,
-        numpy=ANY_NUMBER,
-        ends=frozenset({Bound.LOWER}),
-        below=only_analysed,
-        applies=is_pure,
-    ),
 )
+_FROM_BELOW = profile_method(
+    "binary randomized response",
+    "Liew, Hasegawa & Takahashi 2022, the setting; the pair itself, in one round",
+    floor.response_lower_epsilon,
+    floor.response_lower_log_delta,
+    statics=floor.response_statics,
+    numpy=ANY_NUMBER,
+    ends=frozenset({Bound.LOWER}),
+    below=itself,
+)
+# a lower bound on the pair only, which is a reduction: it says how tight the analysis is
+_PAIR_FROM_BELOW = profile_method(
+    "check-in profile from below",
+    f"{_VISIBLE}, the pair itself",
+    check_in.profile_lower_epsilon,
+    check_in.profile_lower_log_delta,
+    numpy=ANY_NUMBER,
+    ends=frozenset({Bound.LOWER}),
+    below=only_analysed,
+    applies=is_pure,
+)
+_BLANKET, _BLANKET_ROUNDS = BLANKET_TOO
+_FIRST = (_TAKING_PART, _BLANKET, _PROFILE)
 _GAUSSIAN_CHECK_IN = (
     EVERYBODY,
     _TAKING_PART,
@@ -131,11 +129,12 @@ _GAUSSIAN_CHECK_IN = (
         check_in.gaussian_upper_epsilon,
         check_in.gaussian_upper_log_delta,
         cost=Cost.TENTHS,
-        cold=Cost.TENTHS,
         numpy=ANY_NUMBER,
         role=in_one_round,
         misses_deltas=always,
     ),
+    SCORES,
+    GAUSSIAN_ROUNDS,
     profile_method(
         "purified check-in, composed",
         f"{PURIFIED}, Lemma 2.3 over the visible number; Mironov 2017, Proposition 1",
@@ -144,8 +143,7 @@ _GAUSSIAN_CHECK_IN = (
         role=only_where(has_several_rounds, Role.IN_PROGRAMS),
         numpy=NO_POINT,
     ),
-    *(m for m in _CHECK_IN if m.name == _RESPONSE),
-    SCORES,
+    _FROM_BELOW,
 )
 
 
@@ -160,18 +158,20 @@ def _everybody_checks_in(answer: Any) -> Any:
 
 # in the order in which they are asked, after their cost
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    (CheckIn, LocalRandomizer): _CHECK_IN,
-    (CheckIn, FiniteRandomizer): (*BLANKET_TOO, *(m for m in _CHECK_IN if m.name != _RESPONSE)),
-    (CheckIn, KaryRandomizedResponse): (*BLANKET_TOO, *_CHECK_IN),
+    (CheckIn, LocalRandomizer): (_TAKING_PART, _PROFILE, *_BEYOND, _FROM_BELOW, _PAIR_FROM_BELOW),
+    (CheckIn, FiniteRandomizer): (*_FIRST, _BLANKET_ROUNDS, *_BEYOND, _PAIR_FROM_BELOW),
+    (CheckIn, KaryRandomizedResponse): (*_FIRST, _BLANKET_ROUNDS, *_BEYOND, _FROM_BELOW, _PAIR_FROM_BELOW),
     (CheckIn, DensityReports): DENSITY,
     (Shuffled, DensityReports): DENSITY,
-    (CheckIn, LaplaceReports): (*BLANKET_TOO, *_CHECK_IN, SCORES),
+    (CheckIn, LaplaceReports): (*_FIRST, SCORES, _BLANKET_ROUNDS, *_BEYOND, _FROM_BELOW, _PAIR_FROM_BELOW),
     (CheckIn, GaussianReports): _GAUSSIAN_CHECK_IN,
     (Shuffled, GaussianReports): (
         LOCAL_NOISE,
         *GAUSSIAN,
         PURIFIED_ROUNDS,
         PURIFIED_CLONES,
+        ALL_ALIKE,
+        GAUSSIAN_ROUNDS,
         profile_method(
             "purified clones, composed",
             f"{PURIFIED}; Mironov 2017, Proposition 1",
@@ -181,6 +181,5 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             numpy=NO_POINT,
         ),
         *REPORTS_FROM_BELOW,
-        ALL_ALIKE,
     ),
 }

@@ -32,7 +32,6 @@ EVERYBODY = BracketMethod(
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MILLISECONDS,
-    cold=Cost.MICROSECONDS,
     applies=_is_everybody,
     bracket=_bracket,
     below=itself,

@@ -143,7 +143,6 @@ GROUPS = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.TENTHS,
-    cold=Cost.TENTHS,
     role=Role.QUICK,
     applies=is_scalar,
     bracket=_bracket,

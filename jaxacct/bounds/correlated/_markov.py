@@ -137,7 +137,6 @@ MARKOV = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.UPPER}),
     cost=Cost.SECONDS,
-    cold=Cost.SECONDS,
     role=Role.SHARPER,
     applies=lambda run: is_known(run) and _may_help(run),
     bracket=_bracket,

@@ -99,7 +99,6 @@ SAMPLED = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.ESTIMATE}),
     cost=Cost.SECONDS,
-    cold=Cost.SECONDS,
     applies=lambda run: is_known(run) and int(run.num_batches) <= MOST_COVARIANCES,
     role=Role.BY_NAME,
     bracket=_bracket,

@@ -39,7 +39,6 @@ _RENYI = RenyiMethod(
     theorem="Mironov, Talwar & Zhang 2019, Theorems 4 and 5",
     directions=BOTH,
     cost=Cost.MILLISECONDS,
-    cold=Cost.SECONDS,
     rdp={
         Direction.REMOVE: with_limits(poisson_rdp, near_one=_NEAR_ONE),
         Direction.ADD: with_limits(poisson_add_rdp, near_one=_NEAR_ONE),

@@ -48,7 +48,6 @@ def _method(name: str, directions: tuple[Direction, ...], *, add: bool) -> Profi
         epsilon=epsilon,
         regime="one step",
         cost=Cost.MICROSECONDS,
-        cold=Cost.SECONDS,
         numpy=FEW_TOGETHER,
         role=only_where(_is_counted, Role.QUICK),
     )

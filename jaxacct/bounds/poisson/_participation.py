@@ -101,7 +101,7 @@ def participation_on_host(draws: Draws, theorem: str) -> BracketMethod:
                 most = delta_from_log(participation_log_delta(mechanism, given, draws=draws))
         return dict.fromkeys(at.known, Ends(0.0, float(most[0])))
 
-    facts = {**_FACTS, "theorem": theorem, "cold": Cost.MICROSECONDS}
+    facts = {**_FACTS, "theorem": theorem}
     return BracketMethod(**facts, bracket=bracket)
 
 
@@ -113,7 +113,6 @@ _FACTS: dict[str, Any] = {
 }
 PARTICIPATION = ProfileMethod(
     **{**_FACTS, "theorem": f"{_FACTS['theorem']}; it is at most half the root of chi-square"},
-    cold=Cost.SECONDS,
     log_delta=gaussian_log_delta,
     epsilon=_gaussian_epsilon,
     floor=_floor,

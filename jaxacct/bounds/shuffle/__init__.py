@@ -59,7 +59,7 @@ def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest
         log_delta=log_delta,
         epsilon=epsilon,
         lane_bytes=window_bytes,
-        **{"cost": Cost.MILLISECONDS, "cold": Cost.SECONDS, **rest},
+        **{"cost": Cost.MILLISECONDS, **rest},
     )
 
 
@@ -75,7 +75,7 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
         directions=(Direction.REMOVE,),
         rdp=with_limits(rdp, near_one=NEAR_ONE),
         **memory,
-        **{"numpy": NO_POINT, "grids": OF_REPORTS, "cost": Cost.TENTHS, "cold": Cost.SECONDS, **rest},
+        **{"numpy": NO_POINT, "grids": OF_REPORTS, "cost": Cost.TENTHS, **rest},
     )
 
 
@@ -113,7 +113,6 @@ _CLONES = profile_method(
     f"{_FMT}, Theorems 3.2 and 3.8",
     shuffled.clones_upper_epsilon,
     shuffled.clones_upper_log_delta,
-    cold=Cost.TENTHS,
     statics=pair.clones_statics,
     numpy=_POINTS_OF_ONE_ROUND,
     regime="one round; local delta small against delta / num_reports",
@@ -207,7 +206,6 @@ LOCAL_NOISE = profile_method(
     gaussian_reports.gaussian_local_upper_epsilon,
     gaussian_reports.gaussian_local_upper_log_delta,
     cost=Cost.MICROSECONDS,
-    cold=Cost.MICROSECONDS,
     numpy=_POINTS_OF_ONE_ROUND,
 )
 PURIFIED_CLONES = profile_method(
@@ -215,7 +213,6 @@ PURIFIED_CLONES = profile_method(
     PURIFIED,
     gaussian_reports.gaussian_upper_epsilon,
     gaussian_reports.gaussian_upper_log_delta,
-    cold=Cost.TENTHS,
     statics=pair.clones_statics,
     numpy=ANY_NUMBER,
     role=in_one_round,
@@ -247,16 +244,17 @@ _DISTRIBUTION = loss_distribution(DISTRIBUTION, only_where(has_several_rounds, R
 
 _LAWS = laws_of_reports(role=only_where(has_several_rounds, Role.BEST_IN_PROGRAMS))
 
-_FINITE = (COMPOSED, _DISTRIBUTION, *BLANKET_TOO, _LAWS, _CLONES, _CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
+_BLANKET, _BLANKET_ROUNDS = BLANKET_TOO
+_FIRST, _ROUNDS = (COMPOSED, _BLANKET, _LAWS, _CLONES), (_CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
 
 # In the order in which they are asked, after their cost: several rounds are known closely by their loss distribution,
 # which spares the others. Gaussian reports: `jaxacct.bounds.check_in`
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Shuffled, LocalRandomizer): (
         COMPOSED,
-        _DISTRIBUTION,
         _LAWS,
         _CLONES,
+        _DISTRIBUTION,
         _CLONES_RDP,
         _LOCAL,
         _CLOSED_CLONES,
@@ -266,27 +264,33 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _RESPONSE,
         _PAIR_FROM_BELOW,
     ),
-    (Shuffled, FiniteRandomizer): (*_FINITE, _PAIR_FROM_BELOW),
-    (Shuffled, LaplaceReports): (*_FINITE, _SIGNS, SCORES, _PAIR_FROM_BELOW),
+    (Shuffled, FiniteRandomizer): (*_FIRST, _DISTRIBUTION, _BLANKET_ROUNDS, *_ROUNDS, _PAIR_FROM_BELOW),
+    (Shuffled, LaplaceReports): (
+        *_FIRST,
+        SCORES,
+        _DISTRIBUTION,
+        _BLANKET_ROUNDS,
+        *_ROUNDS,
+        _SIGNS,
+        _PAIR_FROM_BELOW,
+    ),
     (Shuffled, KaryRandomizedResponse): (
         COMPOSED,
-        _DISTRIBUTION,
+        _BLANKET,
         profile_method(
             "blanket",
             f"{_FMT}, Theorem 4.1, extended to all values",
             k_ary.blanket_upper_epsilon,
             k_ary.blanket_upper_log_delta,
-            cold=Cost.TENTHS,
             statics=k_ary.blanket_statics,
             numpy=ANY_NUMBER,
             regime="one round",
         ),
-        *BLANKET_TOO,
         _LAWS,
         _CLONES,
-        _CLONES_RDP,
-        _LOCAL,
-        _COMPOSED_CLONES,
+        _DISTRIBUTION,
+        _BLANKET_ROUNDS,
+        *_ROUNDS,
         profile_method(
             "nobody else",
             "Randomized response where no other record holds the two values",

@@ -39,7 +39,6 @@ ALL_ALIKE = BracketMethod(
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.LOWER}),
     cost=Cost.TENTHS,
-    cold=Cost.TENTHS,
     bracket=_bracket,
     applies=_applies,
     below=itself,

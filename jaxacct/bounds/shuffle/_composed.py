@@ -45,7 +45,6 @@ COMPOSED = BracketMethod(
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.MILLISECONDS,
-    cold=Cost.MILLISECONDS,
     applies=_applies,
     below=only_analysed,
     bracket=_bracket,

@@ -177,7 +177,6 @@ PURIFIED_ROUNDS = BracketMethod(
     theorem="Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8, of the pure rounds",
     directions=(Direction.REMOVE,),
     cost=Cost.MILLISECONDS,
-    cold=Cost.MILLISECONDS,
     applies=_applies,
     misses_deltas=always,
     bracket=_bracket,

@@ -42,7 +42,6 @@ _RENYI = RenyiMethod(
     theorem="Mironov 2017, Proposition 7",
     directions=BOTH,
     cost=Cost.MICROSECONDS,
-    cold=Cost.SECONDS,
     role=Role.BY_NAME,  # the closed form is exact
     rdp=with_limits(_rdp),
     numpy=FEW_TOGETHER,
@@ -54,6 +53,6 @@ _COMPOSED = loss_distribution(DISTRIBUTION, only_where(has_several_epochs, Role.
 __all__ = ["METHODS", "REPLACED", "explicit", "hides", "is_shuffled"]
 
 METHODS = {
-    (ShuffledBatches, Gaussian): (unamplified(_epochs), _RENYI, SHUFFLE, _COMPOSED, SCORES, LARGEST),
-    (PartialShuffledBatches, Gaussian): (unamplified(_once), _RENYI, SHUFFLE, _COMPOSED, SCORES),
+    (ShuffledBatches, Gaussian): (SHUFFLE, SCORES, LARGEST, unamplified(_epochs), _RENYI, _COMPOSED),
+    (PartialShuffledBatches, Gaussian): (SHUFFLE, SCORES, unamplified(_once), _RENYI, _COMPOSED),
 }

@@ -85,7 +85,6 @@ _KNOWN = BracketMethod(
     directions=SHUFFLE.directions,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.TENTHS,
-    cold=Cost.TENTHS,
     applies=is_shuffled,
     bracket=_bracket,
     below=itself,

@@ -109,7 +109,6 @@ SCORES = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.LOWER}),
     cost=Cost.TENTHS,
-    cold=Cost.TENTHS,
     applies=_applies,
     role=Role.SHARPER,
     regime="up to 10 million batches",

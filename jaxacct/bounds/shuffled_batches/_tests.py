@@ -91,7 +91,6 @@ LARGEST = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.LOWER}),
     cost=Cost.TENTHS,
-    cold=Cost.TENTHS,
     applies=_leaves_none_out,
     role=Role.SHARPER,
     regime="the test: was any output large?",

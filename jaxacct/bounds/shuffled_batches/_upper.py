@@ -113,7 +113,6 @@ SHUFFLE = BracketMethod(
     theorem=_theorem,
     directions=BOTH,
     cost=Cost.MILLISECONDS,
-    cold=Cost.MILLISECONDS,
     applies=_has_one_epoch,
     role=Role.QUICK,
     regime=f"one epoch of at least two batches, noise multiplier {1.0 / MOST_LOSS:g} or more",

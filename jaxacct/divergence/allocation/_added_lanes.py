@@ -1,9 +1,21 @@
 """Complex moments of rounds of 1-out-of-t allocation in the add direction, for many questions at once.
 
-M(s) = E X^{1-s} by the trapezoid rule on delta(eps) e^{(s-1) eps} over the real line, as
-`jaxacct.divergence.allocation._moment_contour` does: both directions' profiles are read off one vertical line, since
-E(X-1-x)_+ = E(x - (X-1))_+ - x. A lane has rounds whose lengths are close to each other: one transform of a step's
-ratio serves all of them.
+For the pair of either direction and every complex s the moments are integrals over the profile,
+
+    M(s) = s (s - 1) ( int_0^inf delta(eps) e^{(s-1) eps} d eps + int_0^inf delta'(eps) e^{-s eps} d eps ) + 1,
+
+delta' the profile of the other direction. The two integrals and the 1 are together one integral of
+delta(eps) e^{(s-1) eps} over the real line, since delta(-eps) = 1 - e^-eps + e^-eps delta'(eps). The trapezoid rule of
+step d on it commits the error
+
+    sum over j != 0 of M(s + 2 pi i j/d) s (s - 1)/((s + 2 pi i j/d)(s - 1 + 2 pi i j/d))
+
+exactly (Poisson summation), and these copies of M are small: the geometric mean of the t ratios is
+e^{tau g - 1/(2 sigma^2)}, tau = 1/(sigma sqrt t), and X over it is independent of it, so that
+|M(a + ib)| <= M(a) e^{-(tau b)^2/2}. The same bounds what lies beyond the last node of a contour.
+
+Both directions' profiles are read off one vertical line, since E(X-1-x)_+ = E(x - (X-1))_+ - x. A lane has rounds
+whose lengths are close to each other: one transform of a step's ratio serves all of them.
 
 Shapes: [L] lanes; [R] rounds; [K] points of the real axis; [N] nodes of a line; [J] samples; [B] heights; [A] orders.
 """

@@ -1,22 +1,42 @@
-"""Complex moments of rounds of 1-out-of-t allocation without their largest ratios, for many questions at once.
+"""Complex moments E[X^s ...] of rounds of 1-out-of-t allocation without their largest ratios, by vertical lines.
 
-The formulas are those of `jaxacct.divergence.allocation._clipped_moments`. A lane has one noise multiplier and one
-cutoff for all its rounds, whose lengths are close to each other: one transform of a step's ratio serves all of them.
+Each of the t likelihood ratios Y_i is weighted by Q(rate Y_i), which falls smoothly from 1 to 0 (`Cutoff`): what is
+left of the law of X = (1/t) sum Y_i has exponential moments, and
+
+    M(s) = E[X^s prod Q] = Gamma(s+1)/(2 pi i) int_{Re z = c} Phi(z) z^{-s-1} dz,    Phi(z) = E[e^{zX} prod Q],
+
+for any c > 0. The inverse transform of z^{-s-1} is x^s/Gamma(s+1) on x > 0, so that the trapezoid of period P is
+*exactly* (Poisson summation) M(s) and its copies
+
+    sum_{j>=1} E[(X + jP)^s prod Q] e^{-cjP}  +  sum_{j>=1} E[(X - jP)_+^s prod Q] e^{cjP},
+
+each bounded by x^a <= (a/(e l))^a e^{l x}, a = Re s, for any l > 0: l < c on the left, l > c on the right. What the
+weights take away is charged to delta by whoever composes: at most P[some Y_i is taken away] a round, since for weights
+w in [0, 1] E_Q[(X - K)_+] - E_Q[(X - K)_+ w] lies in [0, E_Q[X (1 - w)]].
+
+Along the line M falls: turn all g_i by the same i phi sigma, which turns X and every Y_i by phi; the density grows by
+e^{t (phi sigma)^2/2}, and |Q(w e^{i phi})| <= q_phi(w) = e^{-w cos phi} sum_{j<m} w^j/j!. So for 0 < phi < pi/2, b > 0
+
+    |M(a + ib)| <= e^{t (phi sigma)^2/2 - phi b} E[X^a prod q_phi],    q_phi(w) = e^{w (1 - cos phi)} Q(w).
+
+A lane has one noise multiplier and one cutoff for all its rounds, whose lengths are close to each other: one transform
+of a step's ratio serves all of them.
 
 Shapes: [L] lanes; [R] rounds, of which a lane has one or more; [K] tilts; [N] nodes of the line behind a moment; [B]
 heights of the moments wanted.
 """
 
+import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._clipped_moments import log_gamma, rough_taken
-from jaxacct.divergence.allocation._grid import SHARPNESS, Complex, Real
+from jaxacct.divergence.allocation._grid import SHARPNESS, Complex, Real, step_weights
 from jaxacct.divergence.allocation._host_real import high_mass, log_cut_transform, log_decay, rough_cut_transform
 from jaxacct.divergence.allocation._host_rule import INNER, Cut, Rule, cuts, transform
 from jaxacct.divergence.allocation._lines import log_of_transform
+from jaxacct.divergence.allocation._log_gamma import log_gamma
 from jaxacct.special import ULP, complex_exp, complex_log, cos_and_sin, log_up
 
 # They steer speed and tightness only: every error is bounded, whatever they are.
@@ -31,7 +51,7 @@ _MOST_TILT, _MIDDLE = 0.96, 0.75  # of the rate, at most; of the largest tilt, w
 _ALIASES = 32.0  # in log: copies and what lies beyond the last node are kept this far below the moment
 _MOST_LOSS = 12.0  # in log: terms larger than the moment by more are not tried
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
-_MOST_NODES = 2048  # of a line: longer ones are left to others
+_MOST_NODES = 4096  # of a line: longer ones are left to others
 _BLOCK = 200.0  # length in b after which terms are formed anew: within it they change by e^{100 pi} beside each other
 
 
@@ -51,13 +71,24 @@ class Clipping(NamedTuple):
     cut: Cut
     dropped: Real  # [L]
 
+    def at(self, lanes: Any) -> "Clipping":
+        """`Clipping` of some lanes."""
+        return Clipping(self.of.at(lanes), self.cut.at(lanes), self.dropped[lanes])
+
+
+@functools.cache
+def _rough_taken() -> tuple[Real, Real]:
+    """Two arrays [800]: log w at places that matter, and log(1 - Q(w)) there. Steering only."""
+    log_w = np.linspace(-12.0, 6.0, 800)
+    return log_w, np.log(np.maximum(step_weights(np.exp(log_w))[1], 1e-300))
+
 
 def _rates(of: Rule, steps: Real, mass: Real) -> Real:
     """Rates [L] of the cutoffs that take away about `mass` [L] a round of `steps` [L]."""
     y, _, density = (x[:, ::2] for x in of.real())
     log_y, weight = np.log(y), 2.0 * density * (steps[:, None] - 1.0 + y)
     low, high = math.log(SHARPNESS) - np.log(of.y[:, -1]), np.full(len(steps), math.log(SHARPNESS))
-    log_w, table = rough_taken()
+    log_w, table = _rough_taken()
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         found = np.interp(middle[:, None] + log_y, log_w, table)
@@ -102,7 +133,10 @@ def saddles(at: Clipping, steps: Real) -> Saddles:
 
 
 def guesses(at: Clipping, steps: Real, known: Saddles, orders: Real) -> Real:
-    """About log M [L, A] at real orders [L, A], as `_clipped_moments.clipped_guess`: steering only."""
+    """About log M [L, A] at real orders [L, A]: steering only.
+
+    As if log X were the sum of the logarithms of 1 + W_i/t: close where X is near 1.
+    """
     _, w, density = at.of.real()
     x = w / steps[:, None]
     exponents = orders[:, :, None] * np.log1p(np.maximum(x, -1.0 + 1e-300))[:, None]
@@ -330,9 +364,16 @@ class Table:
 
 
 def log_fall(at: Clipping, lane: Any, known: Bounds, order: Real, heights: Real, log_moment: Real) -> Real:
-    """At least log |M(order + ib)/M(order)| [R, B] for every b >= `heights` [R, B], as `ClippedMoments.log_decay`.
+    """At least log |M(order + ib)/M(order)| [R, B] for every b >= `heights` [R, B].
 
     `log_moment` [R] is at most log M(order).
+
+    The phi that is best without the moment, which changes little: prod q_phi is prod Q e^{k X} with
+    k = rate t (1 - cos phi), and by Hoelder's inequality, m = l/(2k) >= 1,
+
+        E[X^a e^{kX} prod Q] <= M(a)^{1 - 1/m} E[X^a e^{(l/2) X} prod Q]^{1/m},
+
+    the last of which is at most (2a/(e l))^a E[e^{lX} prod Q].
     """
     t, sigma, rate = known.steps[:, None], at.of.sigma[lane], at.cut.rate[lane]
     turn = np.minimum(heights / (t * (sigma**2 + rate)), 1.2)

@@ -252,22 +252,3 @@ def plan_add(at: Setting, guide: Saddles, x: float) -> Line:
     decay = at.n * log_decay(at.of, None, centre / at.t, heights / at.t)
     num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
     return plain_line(at, None, centre, period, num, log_tail, copies)
-
-
-def plan_left(at: Setting, guide: Saddles, centre: float, x: float, floor: float, most: int) -> Line | None:
-    """`Line` [N nodes] for E(a - (X-1))_+ at all a <= `x`, through a given `centre` > 0; None beyond `most` nodes.
-
-    Its errors at the argument 0 are meant to be about e^floor; elsewhere they are e^{centre a} times that.
-    """
-    far = guide.c > 1.2 * centre
-    copies = Copies(1.0, at.spread, guide.c[far], guide.logs[far], at.reach)
-    ahead = (guide.logs[far] + guide.c[far] * x - np.log(guide.c[far]) - floor - centre * x) / (guide.c[far] - centre)
-    period = (math.log(at.spread + max(x, 0.0) + 60.0 / centre) - floor) / centre
-    period = max(period, min(float(ahead.min(initial=math.inf)), x + at.reach))
-    log_top = float(log_transform(at.of, np.array([centre / at.t]))[0]) * at.n
-    heights = at.t * height_of_decay(at.of, np.array(min(floor - log_top, -1.0) / at.n)) * _HEIGHTS
-    decay = at.n * log_decay(at.of, None, centre / at.t, heights / at.t)
-    num, log_tail = num_nodes(period, decay, heights, floor)
-    if math.isinf(log_tail) or num > most:
-        return None
-    return plain_line(at, None, centre, period, num, log_tail, copies)

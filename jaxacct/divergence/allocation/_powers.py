@@ -30,6 +30,7 @@ from jaxacct.special import (
 )
 from jaxacct.special._namespace import cummax, is_jax, rows_from, stop_gradient, xp
 
+MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
 _NUM_STAGES = 2  # loops into which many lanes' recursion is cut: speed only, any value is valid
 
 
@@ -225,3 +226,10 @@ def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) 
     log_s = power[2:] + lf[2:]
     log_s = log_s + ULP * (4.0 * lf[2:] + 2.0 * finite_size(log_s))
     return up(xp.where(infinite[2:], xp.inf, xp.maximum(log_s, 0.0)) / (orders - 1.0), 4)
+
+
+@functools.lru_cache(maxsize=64)
+def integer_log_moments(noise_multiplier: float, num_steps: float) -> Real:
+    """Upper bounds [A] on log M(a) of the remove direction, one epoch, at the whole orders a = 1 .. A = MAX_ORDER."""
+    found = host_log_excess(noise_multiplier, num_steps, MAX_ORDER)
+    return np.concatenate([[0.0], up(np.logaddexp(0.0, found), 8)])

@@ -33,6 +33,7 @@ _MAX_NEWTON = 40  # Newton's steps on one set of lines
 _SETTLED = 3.0  # in log delta: lines planned this close to the root are as tight there, within a factor of some units
 _NEAR = 5.0  # in log delta: samples this close to where lines were planned gain little by lines of their own
 _MOST_LOG = 709.7  # of t e^epsilon, remove direction: beyond it that is no double, and nothing is said
+_MOST_LINES = 1000  # sets of lines planned for many epsilons at once
 _WINDOW = 48  # samples, on either side of the one that lines are planned for, at which those lines are evaluated
 
 
@@ -46,7 +47,6 @@ class AllocationProfile:
       num_steps: steps t of the epoch; beyond 2^40 all bounds are trivial.
       direction: REMOVE or ADD.
       steps_done: steps n <= t that have been taken; t by default.
-      tilt: the largest order of moments for which delta at large epsilon will be used; 0 for the profile alone.
     """
 
     def __init__(
@@ -55,14 +55,13 @@ class AllocationProfile:
         num_steps: float,
         direction: Direction,
         steps_done: float | None = None,
-        tilt: float = 0.0,
     ):
         done = num_steps if steps_done is None else steps_done
         self._valid = _LEAST_NOISE <= noise_multiplier <= _MOST_NOISE and 1 <= done <= num_steps <= _MOST_STEPS
         self._removes = direction is Direction.REMOVE
         self._last = _MOST_LOG - math.log(num_steps) if self._valid and self._removes else math.inf
         if self._valid:
-            self._at = setting(grid(float(noise_multiplier), float(tilt)), float(num_steps), float(done))
+            self._at = setting(grid(float(noise_multiplier)), float(num_steps), float(done))
             with np.errstate(all="ignore"):
                 self._guide = None if self._removes else saddles(self._at)
             self._valid = self._guide is None or len(self._guide.c) > 1
@@ -92,25 +91,13 @@ class AllocationProfile:
     def delta(self, epsilon: Real, tolerance: float = 1e-9) -> Ends[Real]:
         """`Ends` [J]: certified bounds on delta at each `epsilon` [J] >= 0, increasing.
 
-        They are aimed at a width of `tolerance` relative to delta, and wider where that cannot be had.
-        """
-        value, error = self.sampled(epsilon, tolerance)
-        return Ends(np.clip(value - error, 0.0, 1.0), np.clip(value + error, 0.0, 1.0))
-
-    def sampled(
-        self, epsilon: Real, tolerance: float, scale: Real | float = 0.0, max_plans: int = 1000
-    ) -> tuple[Real, Real]:
-        """Two float64 arrays [J]: delta at each `epsilon` [J] >= 0, increasing, and what it errs by at most.
-
-        Lines planned for one epsilon are used for its neighbours too, so that few are made. A sample is done when its
-        error is at most `tolerance` times the larger of delta and `scale` (a float or [J]); otherwise, after
-        `max_plans` sets of lines, the least error found is kept.
+        They are aimed at a width of `tolerance` relative to delta, and wider where that cannot be had. Lines that are
+        planned for one epsilon are used for its neighbours too, so that few are made.
         """
         epsilon = np.asarray(epsilon, np.float64)
-        wanted = np.broadcast_to(scale, epsilon.shape)
         value, error = np.full(epsilon.shape, 0.5), np.full(epsilon.shape, 0.5)
         waiting, ahead = np.flatnonzero(self._valid & (epsilon < self._last)), _WINDOW
-        for _ in range(max_plans):
+        for _ in range(_MOST_LINES):
             if not len(waiting):
                 break
             # lines for a sample some way on, evaluated at those on either side of it
@@ -122,14 +109,14 @@ class AllocationProfile:
             better = np.isfinite(found.value) & (width < error[here])
             value[here] = np.where(better, found.value, value[here])
             error[here] = np.where(better, width, error[here])
-            relative = error[here] / np.maximum(np.maximum(value[here], wanted[here]), 1e-300)
+            relative = error[here] / np.maximum(value[here], 1e-300)
             with np.errstate(all="ignore"):
                 near = np.abs(np.log(found.value / found.value[at])) < _NEAR
             settled = (relative <= tolerance) | near & (relative <= 30.0 * relative[at])
             settled[at] = True
             ahead = min(2 * ahead, _WINDOW) if settled[:at].all() else ahead // 2
             waiting = np.setdiff1d(waiting, here[settled], assume_unique=True)
-        return value, error
+        return Ends(np.clip(value - error, 0.0, 1.0), np.clip(value + error, 0.0, 1.0))
 
     def epsilon(self, delta: float) -> Ends[Real]:
         """`Ends` of two scalars: certified bounds on the least epsilon >= 0 with delta(epsilon) <= `delta`."""

@@ -1,6 +1,6 @@
 """Complex moments E[X^s], Re s < j, of one round of 1-out-of-t allocation, by its Laplace transform on a ray.
 
-For laws with a tail too heavy for `jaxacct.divergence.allocation._clipped_moments`: few steps at little noise. The
+For laws with a tail too heavy for `jaxacct.divergence.allocation._clipped_lanes`: few steps at little noise. The
 orders are above 1 (remove direction), or negative with j = 0 (add direction, moments of order 1 - s). With
 K(u) = E[X^j e^{-uX}] and u = e^{v - i theta}, 0 <= theta < pi/2,
 
@@ -11,7 +11,7 @@ by the trapezoid of step h in v. For each X the transform of e^{(j - s) v} e^{-u
 
     e^{theta w} Gamma(j - s - iw) M(s + iw),    |M(a + ib)| <= M(a) e^{-b^2/(2 sigma^2 t)}
 
-(`jaxacct.divergence.allocation._moment_contour`). The transforms psi_i(u) = E[Y^i e^{-uY}] of one ratio at u/t, with
+(`jaxacct.divergence.allocation._added_lanes`). The transforms psi_i(u) = E[Y^i e^{-uY}] of one ratio at u/t, with
 r_i = psi_i/psi_0 and X = (1/t) sum Y_i, give by the recurrence for a power of a power series
 
     K(u) = psi_0^t j! d_j,    sum_n d_n x^n = (sum_i c_i x^i)^t,    c_i = r_i/(i! t^i),
@@ -26,12 +26,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._clipped_moments import Nodes, _rounded_up, log_gamma
 from jaxacct.divergence.allocation._grid import Complex, Grid, Real, grid, log_ratio, product
 from jaxacct.divergence.allocation._lines import _expm1, _log1p
-from jaxacct.divergence.allocation._moment_contour import integer_log_moments
-from jaxacct.divergence.allocation._real import log_transform
-from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, turn
+from jaxacct.divergence.allocation._log_gamma import log_gamma
+from jaxacct.divergence.allocation._powers import integer_log_moments
+from jaxacct.divergence.allocation._ray_nodes import Nodes, rounded_up
+from jaxacct.divergence.allocation._real import log_transform, real_rule
+from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, rows_times, turn
 
 POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
 # They steer speed and tightness only: what is left out is bounded.
@@ -200,6 +201,19 @@ def _best_angle(p: float, height: float) -> float:
     return float(angles[np.maximum(at_zero, at_zero - angles * height + ends[0] - ends[1]).argmin()])
 
 
+def log_moment_guess(noise_multiplier: float, num_steps: float, orders: Real) -> Real:
+    """About log E X^a [A] at real orders a: steering only.
+
+    As if log X were the sum of the logarithms of 1 + W_i/t: exact at t = 1, and close where X is near 1.
+    """
+    _, w, density = real_rule(grid(noise_multiplier, float(POWERS[-1])))
+    x = w / num_steps
+    exponents = orders[:, None] * np.log1p(np.maximum(x, -1.0 + 1e-300))
+    powers = np.expm1(np.minimum(exponents, 600.0)) - orders[:, None] * x
+    found = num_steps * np.log1p(np.maximum(rows_times(powers, density), 0.0))
+    return np.where((exponents * (density > 0) < 600.0).all(1), found, np.inf)
+
+
 class RayMoments:
     """M(s) of one round for s = a + ib, 1 < a < j, or a < 0 = j.
 
@@ -242,7 +256,8 @@ class RayMoments:
                 math.log(80.0 / self._tau + 4e4) + (2.0 / sigma**2 if power == 0 else 0.0), angle, low
             )
             ray = Ray(left - math.log(t), every, math.ceil((right - left) / self._h), angle)
-        self.ray, self.num_steps = ray, num_steps
+        self.ray, self.height = ray, height
+        self.noise_multiplier, self.num_steps = noise_multiplier, num_steps
         self._angle, self._h = ray.angle, of.s * of.step / ray.every
         self._left = ray.first + math.log(t) - self._h
         if ray.num_nodes <= MOST_NODES:
@@ -344,7 +359,7 @@ class RayMoments:
         relative = (error + missed + beyond) / size + factor_error + 16.0 * ULP
         gammas = log_factor.real
         copies = self._copies(orders, zeros, gammas, zeros)
-        return _rounded_up(log_scale + np.log(size) - gammas, relative + copies)
+        return rounded_up(log_scale + np.log(size) - gammas, relative + copies)
 
     def _before(self, s: Complex, log_scale: Real) -> tuple[Complex, Real]:
         """The terms left of the grid at orders `s`, over e^log_scale, and what they err by: a geometric series.

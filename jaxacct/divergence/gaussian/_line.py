@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._jax import jax
 from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.special import down, up
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def gaussian_log_moment(orders: jax.Array, noise_multiplier: jax.Array) -> jax.Array:
+def gaussian_log_moment(orders: Any, noise_multiplier: Any) -> Any:
     """Logarithms [J, L] of M(a) = e^{a (a - 1) / (2 sigma^2)}, the same in both directions, rounded to nearest.
 
     `orders` [J, L] are real; `noise_multiplier` [L] is sigma, in units of the sensitivity.
@@ -22,7 +21,7 @@ def gaussian_log_moment(orders: jax.Array, noise_multiplier: jax.Array) -> jax.A
     return 0.5 * orders * (orders - 1.0) / (noise_multiplier * noise_multiplier)
 
 
-def gaussian_line(line: Line, noise_multiplier: jax.Array) -> LineMoments:
+def gaussian_line(line: Line, noise_multiplier: Any) -> LineMoments:
     """`LineMoments` of one Gaussian step on `line`, noise multiplier sigma [L], in closed form:
 
         log M(a + ib) = (a (a - 1) - b^2 + i b (2a - 1)) / (2 sigma^2),   |M(a + ib)| = M(a) e^{-b^2 / (2 sigma^2)}.

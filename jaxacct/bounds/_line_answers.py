@@ -1,0 +1,80 @@
+"""Ends of epsilon or delta from the complex moments of independent rounds, one line for each of many questions.
+
+Shapes: [L] lanes; [R] rounds; [B] nodes of a line.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxacct._method import Query
+from jaxacct._types import Ends
+from jaxacct.bounds._line_choice import ALIAS_ORDERS, Choice
+from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
+from jaxacct.divergence.allocation._grid import Real
+from jaxacct.special import down, up
+
+
+def alias_orders(order: Real) -> Real:
+    """Orders [L, A] whose moments bound the copies of delta at `order` [L]."""
+    return 1.0 + ALIAS_ORDERS * (order[:, None] - 1.0)
+
+
+def padded(found: Any, fall: Real, decay: Real) -> tuple[Real, ...]:
+    """Of rounds: log |M|, its phase and error [R, B], log M at the alias orders [R, A], and the decay [R, 1].
+
+    Args:
+      found: log |M|, its phase and relative error [R, B], and at least log M at the alias orders [R, A].
+      fall: [R, B], at least log |M/M(a)| at each height and beyond.
+      decay: [R], the same beyond the last node.
+    """
+    logs, phase, relative, alias = found
+    most = logs[:, :1] + relative[:, :1] + np.minimum(fall, 0.0)
+    lost = ~(relative < 0.3)
+    # where little is known, M and another of no larger modulus than it can have differ by at most twice that
+    logs = np.where(lost, np.fmin(logs + np.log1p(relative), most), logs)
+    logs = np.where(np.isnan(logs), -np.inf, logs)
+    error = np.where(lost, math.log(3.0), -np.log1p(-np.minimum(relative, 0.5)))
+    error = np.where(np.isfinite(logs) & np.isfinite(phase), error, np.inf)
+    logs, phase = (np.where(np.isfinite(error), x, 0.0) for x in (logs, phase))
+    logs = np.where(np.isfinite(error), logs, logs[:, :1])  # as large as it may be, beside the infinite error
+    return logs, phase, error, alias, np.minimum(decay, 0.0)[:, None]
+
+
+def together(rows: Any, lane: Any, times: Real, num: int) -> LineMoments:
+    """`LineMoments` [.., L] of all rounds of a lane together, from those of the rounds [R, ..]."""
+
+    def total(of: Real) -> Any:
+        out = np.zeros((num, of.shape[1]))
+        np.add.at(out, lane, times[:, None] * of)
+        return out.T
+
+    return LineMoments(*(total(x) for x in rows))
+
+
+def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dropped: Real) -> Ends[Real]:
+    """Ends [L] of epsilon or delta from the moments of all rounds together on the lines.
+
+    `dropped` [L] is at least what delta lacks: the true one lies between what the moments give and that more.
+    """
+    numbers = np.arange(len(np.asarray(moments.phase)))[:, None]
+    heights, used = choice.step * numbers, numbers < choice.num_nodes
+    edges, period = (choice.step * choice.num_nodes)[None], 2.0 * math.pi / choice.step
+    arrays: Any = (choice.order, period, heights, used, edges, alias_orders(choice.order).T)
+    line = Line(*arrays)
+    if query is Query.DELTA:
+        found: Any = delta_ends(line, moments, target)
+        upper = up(up(np.exp(found.upper), 8) + dropped, 4)
+        return Ends(down(np.exp(found.lower), 8), np.minimum(upper, 1.0))
+    size, excess = np.asarray(moments.log_modulus[0]), choice.order - 1.0
+
+    def at(log_target: Real, start: Real) -> Any:
+        return epsilon_ends(line, moments, log_target, start)
+
+    found = at(np.log(target), np.maximum((size - np.log(target)) / excess, 1e-300))
+    if not np.any(dropped):
+        return Ends(found.lower, found.upper)
+    less = np.log(np.maximum(target * (1.0 - 2.0**-50) - dropped, 1e-300))
+    start = np.where(np.isfinite(found.upper), found.upper, (size - less) / excess)
+    return Ends(found.lower, at(less, np.maximum(start, 1e-300)).upper)

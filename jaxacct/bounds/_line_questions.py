@@ -1,0 +1,143 @@
+"""Questions about compositions of allocation rounds, Gaussian and Poisson-sampled steps: many at once, one direction.
+
+A *family* is made of the rounds of a question that share a noise multiplier and have about the same length: one
+transform of a step's likelihood ratio, and one line behind their moments, serve all of them.
+
+Shapes: [L] lanes, of which each is a question; [F] families; [R] rounds of allocation.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._types import Direction
+from jaxacct.divergence.allocation._grid import Real
+
+_ALIKE = 1.25  # lengths of the rounds of one family, the largest over the least: steers running time
+
+
+class Rounds(NamedTuple):
+    """Runs of 1-out-of-`steps` allocation, `steps` > 1, by families."""
+
+    num: int  # L
+    lane: Any  # [F], the question of each family
+    noise_multiplier: Real  # [F]
+    family: Any  # [R]
+    steps: Real  # [R]
+    times: Real  # [R], how often each is run
+
+    @property
+    def uses(self) -> Real:
+        """How often a family is run [F]."""
+        return np.bincount(self.family, self.times, len(self.lane))
+
+    @property
+    def mean(self) -> Real:
+        """The mean length [F]."""
+        return np.bincount(self.family, self.times * self.steps, len(self.lane)) / self.uses
+
+    def at(self, lanes: Any) -> "Rounds":
+        """Those of some lanes, which become 0, 1, .."""
+        place = np.full(self.num, -1)
+        place[lanes] = np.arange(len(lanes))
+        return self.where(place[self.lane] >= 0)._replace(num=len(lanes), lane=place[self.lane[place[self.lane] >= 0]])
+
+    def where(self, kept: Any) -> "Rounds":
+        """Those of some families, bool [F]."""
+        place, mine = np.cumsum(kept) - 1, kept[self.family]
+        return Rounds(
+            self.num,
+            self.lane[kept],
+            self.noise_multiplier[kept],
+            place[self.family[mine]],
+            self.steps[mine],
+            self.times[mine],
+        )
+
+    def total(self, of: Any) -> Any:
+        """The sum [L, ..] over the families of each lane of `of` [F, ..]."""
+        out = np.zeros((self.num, *np.shape(of)[1:]))
+        np.add.at(out, self.lane, of)
+        return out
+
+
+class Questions(NamedTuple):
+    """What is asked, of which composition."""
+
+    target: Real  # [L], delta or epsilon
+    direction: Direction
+    rounds: Rounds
+    variance: Real  # [L], of the loss of all Gaussian steps together: the sum of 1/sigma^2
+    sampled: tuple[tuple[tuple[float, float, float], ...], ...]  # [L], of steps: noise multiplier, probability, number
+
+    def at(self, lanes: Any) -> "Questions":
+        """Some of them."""
+        return Questions(
+            self.target[lanes],
+            self.direction,
+            self.rounds.at(lanes),
+            self.variance[lanes],
+            tuple(self.sampled[i] for i in lanes),
+        )
+
+    def plain(self) -> tuple[Any, Real, Real, Real]:
+        """What is not sampled, as rounds: their lanes, noise multipliers, lengths (1: Gaussian) and how often."""
+        rounds, gaussian = self.rounds, np.flatnonzero(self.variance > 0.0)
+        ones = np.ones(len(gaussian))
+        noise = rounds.noise_multiplier[rounds.family]
+        return (
+            np.concatenate([rounds.lane[rounds.family], gaussian]),
+            np.concatenate([noise, self.variance[gaussian] ** -0.5 * (1.0 - 2.0**-50)]),
+            np.concatenate([rounds.steps, ones]),
+            np.concatenate([rounds.times, ones]),
+        )
+
+
+def question(
+    plain: Sequence[tuple[float, float, float]],
+    sampled: Sequence[tuple[float, float, float]],
+    direction: Direction,
+    target: float,
+) -> Questions:
+    """One question (class `Questions`).
+
+    Args:
+      plain: noise multiplier, steps (1: a Gaussian step) and number of rounds.
+      sampled: noise multiplier, sampling probability and number of steps.
+      direction: whose pair is asked about.
+      target: delta or epsilon.
+    """
+    variance = math.fsum(times * noise**-2.0 for noise, steps, times in plain if steps == 1)
+    noises: list[float] = []
+    family: list[int] = []
+    least, runs = 0.0, sorted(of for of in plain if of[1] > 1)
+    for noise, length, _ in runs:
+        if not noises or noise != noises[-1] or length > _ALIKE * least:
+            noises.append(noise)
+            least = length
+        family.append(len(noises) - 1)
+    rounds = Rounds(
+        1,
+        np.zeros(len(noises), int),
+        np.array(noises, np.float64),
+        np.array(family, int),
+        np.array([length for _, length, _ in runs]),
+        np.array([count for *_, count in runs]),
+    )
+    return Questions(np.array([float(target)]), direction, rounds, np.array([variance]), (tuple(sampled),))
+
+
+def epochs(noise_multiplier: Real, steps: Real, first_times: Real, second_times: Real) -> Rounds:
+    """`Rounds` (a class) of questions [L]: `first_times` runs of `steps`, `second_times` of one step more."""
+    num = len(steps)
+    second = np.flatnonzero(second_times > 0)
+    return Rounds(
+        num,
+        np.arange(num),
+        noise_multiplier,
+        np.concatenate([np.arange(num), second]),
+        np.concatenate([steps, steps[second] + 1.0]),
+        np.concatenate([first_times, second_times[second]]),
+    )

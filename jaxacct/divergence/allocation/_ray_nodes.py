@@ -1,0 +1,71 @@
+"""Sums over nodes that give moments: at many heights above one order, or at real orders; every error bounded."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxacct.divergence.allocation._grid import Complex, Real
+from jaxacct.special import ULP, complex_exp, cos_and_sin, log_up, rows_times, rows_times_rows
+
+# They steer speed and tightness only: every error is bounded, whatever they are.
+_GROWTH = 32.0  # in log: by which terms of a block of heights may change beside each other
+_SMALL = 100.0  # in log: terms this far below the largest are not told apart
+
+
+class Nodes(NamedTuple):
+    """Terms of a sum over nodes: sum_n e^{log_terms_n} z_n^{-s}."""
+
+    log_z: Complex  # [N]
+    log_terms: Complex  # [N]
+    relative: Real  # [N], the relative errors of the terms
+
+    def real(self, orders: Real) -> tuple[Real, Real, Real]:
+        """The sums at real orders [A], which must be real, over e^log_scale; their errors; and log_scale, [A] each."""
+        sizes = self.log_terms.real - orders[:, None] * self.log_z.real
+        shift = sizes.max(1)
+        keep = (sizes - shift[:, None]).max(0) > -_SMALL
+        keep = keep | ~keep.any()
+        log_z, log_terms = self.log_z[keep], self.log_terms[keep]
+        terms = np.exp(np.maximum(sizes[:, keep] - shift[:, None], -_SMALL))
+        total = (terms * cos_and_sin(log_terms.imag - orders[:, None] * log_z.imag)[0]).sum(1)
+        own = self.relative[keep] + ULP * (64.0 + len(log_z) + 8.0 * np.abs(log_terms))
+        rest = 8.0 * ULP * (rows_times(terms, np.abs(log_z)) * orders + np.abs(shift) * terms.sum(1))
+        return total, rows_times(terms, own) + rest + 2.0 * math.exp(-_SMALL) * len(keep), shift
+
+    def powers(self, order: float, step: float, count: int, turn: float) -> tuple[Complex, Real, Real]:
+        """The sum at s = a + ib, b = k `step`, k < `count`, over e^log_scale; its error; and log_scale, [count] each.
+
+        A block of b shares a scale, and within it e^{-ib (log z - i turn)} is multiplied on: `turn` only keeps that in
+        range. Terms below e^-_SMALL of the largest of their block count as that, or as nothing.
+        """
+        base = self.log_z - 1j * turn
+        # in a block of b the terms change by at most e^_GROWTH beside each other; not at all, if all nodes lie on a ray
+        inner = 1 if count == 1 else 1 << (((max(count, 2) - 1).bit_length() + 1) // 2)
+        while inner > 1 and inner * step * float(np.abs(base.imag).max()) > _GROWTH:
+            inner //= 2
+        outer = -(-count // inner)
+        first = self.log_terms - order * self.log_z - 1j * step * inner * np.arange(outer)[:, None] * base
+        shift = first.real.max(1)
+        keep = (first.real - shift[:, None]).max(0) > -_SMALL
+        keep = keep | ~keep.any()  # all of them where nothing is a number
+        base, first = base[keep], first[:, keep]
+        fine = complex_exp(-1j * step * np.arange(inner)[:, None] * base)
+        first.real = np.maximum(first.real - shift[:, None], -_SMALL)
+        coarse = complex_exp(first)
+        total = rows_times_rows(coarse, fine).reshape(-1)[:count]
+        # of the exponents, of products and of sums in any order
+        small, size = np.abs(fine), np.abs(coarse)
+        log_terms = np.abs(self.log_terms[keep]) + order * np.abs(self.log_z[keep])
+        own = self.relative[keep] + ULP * (64.0 + len(base) + 8.0 * (log_terms + np.abs(shift).max()))
+        errors = np.stack([rows_times_rows(size * x, small) for x in (own, 8.0 * ULP * (2.0 + np.abs(base)))]).reshape(
+            2, -1
+        )
+        b = step * np.arange(count)
+        lost = 2.0 * math.exp(-_SMALL) * float(small.max()) * len(keep)
+        return total, errors[0, :count] + errors[1, :count] * b + lost, np.repeat(shift, inner)[:count] + turn * b
+
+
+def rounded_up(log_value: Real, relative: Real) -> Real:
+    """At least the logarithm, a float array, of what is known to a relative error; inf where that is large."""
+    return np.where(relative < 0.5, log_up(log_value + np.log1p(relative), 16), np.inf)
