@@ -110,7 +110,7 @@ def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: flo
 
 def _say_what_is_compiled(methods: Sequence[LaneMethod], mechanism: Mechanism, num_points: int) -> None:
     """Says that the comparison takes long where methods compile programs that take seconds."""
-    slow = [m for m in methods if m.cold is Cost.SECONDS and way_on_lanes(m, mechanism, num_points).is_compiled]
+    slow = [m for m in methods if m.cost > Cost.MICROSECONDS and way_on_lanes(m, mechanism, num_points).is_compiled]
     if slow:
         names = ", ".join(repr(method.name) for method in slow)
         say_long(f"programs are compiled where they are new, some seconds each, for {names}")
