@@ -423,7 +423,8 @@ def test_a_program_plans_without_the_numbers(name):
         return delta
 
     jax.eval_shape(inside, TRACED[name], DELTA)
-    assert found[0] and all(isinstance(step.method, LaneMethod) for step in found[0])
+    assert found[0]
+    assert all(isinstance(step.method, LaneMethod) for step in found[0])
 
 
 def test_delta_is_planned_as_epsilon_is(rows):
