@@ -146,11 +146,13 @@ def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
 
 
 def _is_wanted(method: Method, question: Question) -> bool:
+    if question.is_traced and not isinstance(method, LaneMethod):
+        return False  # before its role, which may depend on numbers that a program does not know
     role, is_upper = method.role_for(question.mechanism), Bound.UPPER in method.ends
     if role is Role.BY_NAME or not (is_upper or question.wants_lower):
         return False
     if question.is_traced:
-        return isinstance(method, LaneMethod)
+        return True
     if role in (Role.IN_PROGRAMS, Role.BEST_IN_PROGRAMS):
         return False
     return not (question.is_quick and is_upper and role in (Role.NARROW, Role.SHARPER))

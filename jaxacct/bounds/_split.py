@@ -29,12 +29,14 @@ def split_statics(mechanism: RandomAllocation) -> dict[str, Any]:
 
 
 def selects_several(mechanism: RandomAllocation) -> bool:
-    """bool: whether a record joins several steps but not all, at some point.
+    """bool: whether a record joins several steps but not all, at some point; True where a tracer might.
 
     There the composition of Feldman & Shenfeld 2025, Lemma 3.2, may lie above the mechanism: it is a reduction.
     """
-    selected = np.asarray(mechanism.num_selected)
-    return bool(np.any((selected > 1) & (selected < np.asarray(mechanism.num_steps))))
+    steps, selected = mechanism.num_steps, mechanism.num_selected
+    if any(isinstance(x, Tracer) for x in (steps, selected)):
+        return isinstance(selected, Tracer) or bool(np.any(np.asarray(selected) > 1))
+    return bool(np.any((np.asarray(selected) > 1) & (np.asarray(selected) < np.asarray(steps))))
 
 
 def single_step(mechanism: RandomAllocation) -> RandomAllocation:

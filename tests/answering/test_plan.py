@@ -10,9 +10,10 @@ from pathlib import Path
 
 import jax
 import pytest
+from support.mechanisms import TRACED
 
 import jaxacct as ja
-from jaxacct._method import Query
+from jaxacct._method import LaneMethod, Query
 from jaxacct._precision import Kernel
 from jaxacct.answering import plan, question_of
 from jaxacct.answering._plan import Step
@@ -410,6 +411,20 @@ def test_methods_are_asked_in_the_order_stated(rows, row):
             assert in_words(ask(rows[row])) == found
         else:
             assert in_words(ask(rows[row])) == methods, ask.__name__
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_a_program_plans_without_the_numbers(name):
+    """Counts too, on which the roles of other methods depend."""
+    found = []
+
+    def inside(mechanism, delta):
+        found.append(plan(question_of(mechanism, Query.EPSILON, delta)))
+        return delta
+
+    jax.eval_shape(inside, TRACED[name], DELTA)
+    assert found[0]
+    assert all(isinstance(step.method, LaneMethod) for step in found[0])
 
 
 def test_delta_is_planned_as_epsilon_is(rows):
