@@ -159,12 +159,11 @@ def _is_wanted(method: Method, question: Question) -> bool:
 
 
 def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
-    """Without upper bounds after an exact one, and in programs without what takes time after the best one, or to compile."""
+    """Without upper bounds after an exact one, or in programs after the best one."""
     found: list[Method] = []
     before: set[Role] = set()
     for method in methods:
-        is_long = method.cost > Cost.MICROSECONDS or method.cold > Cost.TENTHS
-        is_outdone = Role.EXACT in before or (Role.BEST_IN_PROGRAMS in before and is_long)
+        is_outdone = before & {Role.EXACT, Role.BEST_IN_PROGRAMS}
         if not is_outdone or (question.wants_lower and Bound.LOWER in method.ends):
             found.append(method)
         before.add(method.role_for(question.mechanism))
