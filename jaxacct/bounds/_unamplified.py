@@ -1,7 +1,7 @@
 """What releases lose at most, sampled or not: as if it were public which steps used a record, by closed forms.
 
-All Gaussian steps and epochs together are one Gaussian pair of distance mu, the root of the sum of 1/sigma^2 (forgetting
-the steps is post-processing); all else loses at most b, the sum of its largest losses. Then delta at epsilon is at most
+All Gaussian steps and epochs are one Gaussian pair of distance mu, the root of the sum of 1/sigma^2 (forgetting the
+steps is post-processing); all else loses at most b, the sum of its largest losses. Then delta at epsilon is at most
 the pair's at epsilon - b: a factor Y <= e^b of mean at most 1 raises E(X Y - e^eps)_+ to E(X - e^(eps - b))_+ at most.
 
 Of the pair P[Z > x], x = eps/mu - mu/2, is at least delta (Balle & Wang 2018, Theorem 8, without its second term),
@@ -19,22 +19,28 @@ from jaxacct.bounds._releases import Releases
 from jaxacct.special import up
 
 _LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
-_SLACK = 2.0**-44  # of logarithms that are a few ULP of themselves off
+_SLACK = 2.0**-44  # 256 ULP, of sums and logarithms that err by some ten of their parts
 
 
 def _distance_and_loss(of: Releases) -> tuple[Any, Any]:
     """mu of all Gaussian steps and epochs, or None, and the largest loss of all else, each at least what it is."""
     if of.given or of.discrete_gaussian or of.known:
         return None, jnp.inf
-    noisy = [(x.count, 1.0 / x.noise, x.noise > 0.0) for x in (*of.gaussian, *of.epochs)]
-    losses = [(x.count, 1.0 / x.noise, x.noise > 0.0) for x in of.laplace]
+    noisy = [(x.count, 1.0 / x.noise, (x.noise > 0.0) & _is_prob(x.prob)) for x in of.gaussian]
+    noisy += [(x.count, 1.0 / x.noise, (x.noise > 0.0) & (x.steps >= 1.0)) for x in of.epochs]
+    losses = [(x.count, 1.0 / x.noise, (x.noise > 0.0) & _is_prob(x.prob)) for x in of.laplace]
     losses += [(x.count, x.local, (x.local >= 0.0) & (x.reports >= 1.0)) for x in of.rounds]
     losses += [(x.count, x.loss, (x.loss >= 0.0) & (x.categories >= 2.0)) for x in of.responses]
     losses += [
-        (x.count, x.scale * x.sensitivity, (x.scale >= 0.0) & (x.sensitivity >= 0.0)) for x in of.discrete_laplace
+        (x.count, x.scale * x.sensitivity, (x.scale >= 0.0) & (x.sensitivity >= 0.0) & _is_prob(x.prob))
+        for x in of.discrete_laplace
     ]
     mu = jnp.sqrt(_total([(count, each * each, usual) for count, each, usual in noisy])) if noisy else None
     return mu, _total(losses) if losses else jnp.zeros(())
+
+
+def _is_prob(x: Any) -> Any:
+    return (x >= 0.0) & (x <= 1.0)
 
 
 def _total(rows: list[tuple[Any, Any, Any]]) -> Any:
@@ -50,7 +56,7 @@ def _log_mills(x: Any) -> Any:
 
 
 def unamplified_epsilon(of: Releases, log_delta: Any) -> Any:
-    """At least epsilon at `log_delta`; inf where some release has no largest loss."""
+    """A number, at least epsilon at `log_delta`; inf where some release has no largest loss."""
     mu, loss = _distance_and_loss(of)
     if mu is None:
         return loss
@@ -60,12 +66,13 @@ def unamplified_epsilon(of: Releases, log_delta: Any) -> Any:
     def after(x: Any) -> Any:
         return jnp.sqrt(2.0 * jnp.maximum(length + _log_mills(x), 1e-30))
 
-    # what solves x^2 / 2 = length + log m(x) lies between any x and the next one: below the first of these and the third
-    return loss + up(mu * (after(after(after(0.0))) + 0.5 * mu), 2**10)
+    # the solution of x^2 / 2 = length + log m(x) lies between any x and the next: below the first one and the third
+    found = loss + up(mu * (after(after(after(0.0))) + 0.5 * mu), 2**10)
+    return jnp.where(mu > 0.0, found, loss)
 
 
 def unamplified_log_delta(of: Releases, epsilon: Any) -> Any:
-    """At least log delta at `epsilon`; 0 where nothing is known."""
+    """A number, at least log delta at `epsilon`; 0 where nothing is known."""
     mu, loss = _distance_and_loss(of)
     if mu is None:
         return jnp.where(epsilon >= loss, -jnp.inf, 0.0)

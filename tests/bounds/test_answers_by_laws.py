@@ -166,8 +166,35 @@ def test_derivatives_are_those_of_the_value(kind):
         assert float(derivative) == pytest.approx((ends[0] - ends[1]) / (2.0 * step), rel=5e-3)
 
 
-OUTSIDE = [(0.05, 0.01, 10.0), (1.0, 0.0, 10.0), (1.0, 1.0 - 1e-7, 10.0), (math.nan, 0.1, 10.0), (1.0, math.nan, 10.0)]
-OUTSIDE += [(-1.0, 0.1, 10.0), (math.inf, math.nan, 10.0), (0.0, 0.1, 10.0)]
+OUTSIDE = [
+    (math.nan, 0.1, 10.0),
+    (1.0, math.nan, 10.0),
+    (-1.0, 0.1, 10.0),
+    (math.inf, math.nan, 10.0),
+    (0.0, 0.1, 10.0),
+]
+PUBLIC = [(0.05, 0.01, 10.0), (0.09, 1.0, 3.0), (1.0, 0.0, 10.0)]
+
+
+def test_below_their_range_steps_are_taken_as_public(programs):
+    with jax.enable_x64(True):
+        for delta in (1e-300, 1e-12, 1e-6, 0.01, 0.4):
+            found = np.asarray(programs["poisson"][0](*columns_of(PUBLIC), np.full(len(PUBLIC), delta)))
+            for value, (noise, _, steps) in zip(found, PUBLIC, strict=True):
+                exact = ja.epsilon(ja.Gaussian(noise / math.sqrt(steps)), delta)
+                assert exact <= value <= (1.1 if delta < 1e-3 else 2.0) * exact
+            back = np.asarray(programs["poisson"][1](*columns_of(PUBLIC), found))
+            for value, epsilon, (noise, _, steps) in zip(back, found, PUBLIC, strict=True):
+                exact = ja.delta(ja.Gaussian(noise / math.sqrt(steps)), epsilon)
+                assert exact <= value <= 1.1 * delta
+
+
+def test_at_the_largest_probability_all_join(programs):
+    with jax.enable_x64(True):
+        columns = columns_of([(1.0, 1.0 - 1e-7, 10.0), (1.0, 1.0, 10.0)])
+        below, all_join = np.asarray(programs["poisson"][0](*columns, np.full(2, 1e-6)))
+    assert below == all_join
+    assert ja.epsilon_interval(ja.Gaussian(1.0 / math.sqrt(10.0)), 1e-6).lower <= below
 
 
 def test_outside_their_range_nothing_is_known(programs):

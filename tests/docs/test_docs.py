@@ -46,7 +46,7 @@ _LAYERS = (
     ("bounds._line_answers",),
     ("bounds._line_parts",),
     ("bounds._releases",),
-    ("bounds._host_line", "bounds._many_lines", "bounds._renyi_of_outputs"),
+    ("bounds._host_line", "bounds._many_lines", "bounds._renyi_of_outputs", "bounds._unamplified"),
     ("bounds._by_laws", "bounds._moments"),
     ("bounds._one_release",),
     ("bounds._stand_in", "bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace"),
