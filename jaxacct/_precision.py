@@ -32,7 +32,8 @@ from jaxacct import _ground, _trees
 from jaxacct._jax import Array, Tracer, is_imported, jax, jnp
 from jaxacct._meshes import on_automatic_axes
 
-_CHUNK_BYTES = 64 * 2**20  # working memory that one call of a kernel may take: larger batches are cut into chunks
+# working memory that one call of a kernel may take, on a CPU and elsewhere: larger batches are cut into chunks
+_CHUNK_BYTES, _CHUNK_BYTES_ELSEWHERE = 64 * 2**20, 2**30
 
 # Who answers a call, and by which program, is decided by what is asked: the number of lanes, the static arguments, the
 # device. Never by what was asked before, so that the same question has the same digits however often it is asked.
@@ -135,7 +136,8 @@ def way_of(
         return Way(False, max(1, _HOST_BYTES // size), True)
     if has_numpy and 1 < num_lanes <= one_by_one and (one_by_one == math.inf or not _large.get()):
         return Way(False, 1, True)
-    at_once = 1 << max(0, int(_CHUNK_BYTES // size).bit_length() - 1)
+    chunk = _CHUNK_BYTES if platform() == "cpu" else _CHUNK_BYTES_ELSEWHERE
+    at_once = 1 << max(0, int(chunk // size).bit_length() - 1)
     return Way(True, _across(min(_bucket(num_lanes), _num_devices() * at_once)), has_numpy)
 
 
@@ -149,7 +151,7 @@ class Kernel:
       rounding: direction of the final cast to the user's float type inside their traced code; a tuple for a tuple of
         outputs.
       lane_bytes: working memory of one lane, in bytes (or a function of the static arguments); a batch is cut into
-        chunks of at most 64 MiB, or of one lane.
+        chunks of at most 64 MiB on a CPU, 1 GiB on an accelerator, or of one lane.
       on_host: whether `fn` takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
         nothing. A number: so are that many lanes, together. A function of the static arguments: where it says so.
       one_by_one: how many lanes of one call NumPy answers one after another, as single questions, where that takes less
@@ -346,8 +348,20 @@ def _compiled_kernel(
 ) -> Callable[..., Any]:
     # Compiled ahead of time, since a jitted call on concrete arguments would be staged out into the user's own program
     # while that is being traced.
-    lowered = kernel._program(dict(static)).lower(*[_placed(np.zeros(size))] * num_args)
-    return lowered.compile(compiler_options=_quick_options() if quick else None)
+    program, lanes = kernel._program(dict(static)), [_placed(np.zeros(size))] * num_args
+    if mesh is not None:
+        program = _on_each_device(program, mesh, [lane[: size // mesh.size] for lane in lanes])
+    return program.lower(*lanes).compile(compiler_options=_quick_options() if quick else None)
+
+
+def _on_each_device(program: Callable[..., Any], mesh: jax.sharding.Mesh, lanes: Sequence[Any]) -> Any:
+    """`program` of lanes spread over `mesh`, each device's own by itself: its share looks like `lanes`.
+
+    XLA, left to itself, would gather what is asked one after the other, and answer all lanes on every device.
+    """
+    spec: Any = jax.sharding.PartitionSpec
+    specs = jax.tree.map(lambda y: spec(*[None] * (y.ndim - 1), "lanes"), jax.eval_shape(program, *lanes))
+    return jax.jit(jax.shard_map(program, mesh=mesh, in_specs=spec("lanes"), out_specs=specs, check_vma=False))
 
 
 def float64_kernel(
@@ -462,6 +476,11 @@ def lanes_over(mesh: jax.sharding.Mesh) -> Iterator[None]:
         _mesh.reset(token)
 
 
+def lanes_are_spread() -> bool:
+    """Whether concrete calls are answered by the devices of a mesh."""
+    return _mesh.get() is not None
+
+
 def _num_devices() -> int:
     mesh = _mesh.get()
     return 1 if mesh is None else mesh.size
@@ -529,8 +548,10 @@ def _device(*, has_host: bool = False) -> Any:
 
 
 def platform() -> str:
-    """Where compiled programs of concrete calls run: "cpu", "gpu"; the host's CPU beside a TPU."""
-    device = _tpu_fallback() or getattr(jax.config, "jax_default_device")  # noqa: B009  (no stub)
+    """Where compiled programs of concrete calls run: "cpu", "gpu"; the host's CPU beside a TPU, or a mesh's devices."""
+    mesh = _mesh.get()
+    device = mesh.devices.flat[0] if mesh is not None else _tpu_fallback()
+    device = device or getattr(jax.config, "jax_default_device")  # noqa: B009  (no stub)
     if device is None:
         return str(jax.default_backend())
     return device if isinstance(device, str) else str(device.platform)

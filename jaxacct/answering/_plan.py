@@ -146,12 +146,12 @@ def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
 
 
 def _is_wanted(method: Method, question: Question) -> bool:
-    if question.is_traced and not isinstance(method, LaneMethod):
+    if question.is_for_programs and not isinstance(method, LaneMethod):
         return False  # before its role, which may depend on numbers that a program does not know
     role, is_upper = method.role_for(question.mechanism), Bound.UPPER in method.ends
     if role is Role.BY_NAME or not (is_upper or question.wants_lower):
         return False
-    if question.is_traced:
+    if question.is_for_programs:
         return True
     if role in (Role.IN_PROGRAMS, Role.BEST_IN_PROGRAMS):
         return False
@@ -301,9 +301,9 @@ def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
         return "exact, so that no upper bound comes after it"
     if Bound.UPPER not in method.ends:
         return "asked for the lower end"
-    if question.is_traced and role is Role.BEST_IN_PROGRAMS:
-        return "the best of those that can be part of a program, so that none that takes long comes after it"
-    if question.is_traced:
+    if question.is_for_programs and role is Role.BEST_IN_PROGRAMS:
+        return "the best of those that can be part of a program, so that none comes after it"
+    if question.is_for_programs:
         return "one of those that can be part of a program"
     if is_first:
         return "asked first, since it takes least time"

@@ -13,10 +13,10 @@ import numpy as np
 from jaxacct import _trees
 from jaxacct._jax import jnp
 from jaxacct._method import Query
-from jaxacct._precision import is_traced
+from jaxacct._precision import is_traced, lanes_are_spread
 from jaxacct._types import Direction, Progress
 from jaxacct._validate import check_positive, check_precision, checked_choice, checked_number
-from jaxacct.bounds.composed import answers_in_programs, has_quick, unknown_numbers
+from jaxacct.bounds.composed import answers_in_programs, has_best_in_programs, has_quick, unknown_numbers
 from jaxacct.mechanisms._base import Description, Mechanism, not_a_mechanism
 from jaxacct.mechanisms._given import check_given
 
@@ -55,6 +55,12 @@ class Question:
     def is_traced(self) -> bool:
         """Whether some number is a tracer: then only methods on lanes can answer."""
         return is_traced(self.mechanism, self.target)
+
+    @functools.cached_property
+    def is_for_programs(self) -> bool:
+        """Whether methods on lanes alone are asked: a number is traced, or a mesh answers what is quick, by laws."""
+        is_spread = self.is_quick and lanes_are_spread()
+        return self.is_traced or (is_spread and has_best_in_programs(self.mechanism))
 
     @property
     def is_quick(self) -> bool:
@@ -137,7 +143,7 @@ def question_of(
 
 
 def _width(precision: float | None, query: Query, mechanism: Mechanism, target: Any) -> float:
-    """`precision` for `mechanism`; where None, 0.1 % of epsilon or 1 % of delta, and inf inside traced code."""
+    """`precision` for `mechanism`; where None, 0.1 % of epsilon or 1 % of delta, and inf in programs."""
     traced = is_traced(mechanism, target)
     if traced and not answers_in_programs(mechanism):
         names = ", ".join(unknown_numbers(mechanism))
@@ -151,6 +157,8 @@ def _width(precision: float | None, query: Query, mechanism: Mechanism, target: 
             f"jit, vmap or grad {names} must be closed over by the program (the target, and how often a part of "
             "Composed is run, may be traced); or ask outside, where sweep asks for many"
         )
+    if not traced and precision is None and lanes_are_spread() and has_best_in_programs(mechanism):
+        return math.inf  # whoever spreads points over devices asks for programs
     if not traced and not has_quick(mechanism):
         precision = None if precision == math.inf else precision  # there is nothing quicker
     if traced:

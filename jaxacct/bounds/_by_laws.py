@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxacct._jax import jax, jnp
 from jaxacct._method import BOTH, NO_POINT, Cost, Engine, ProfileMethod, Role, always
+from jaxacct._precision import platform
 from jaxacct._types import Direction
 from jaxacct.bounds._clones_pair import has_pair
 from jaxacct.bounds._known_laws import Known, all_given
@@ -54,6 +55,7 @@ from jaxacct.divergence.law import (
     whole,
 )
 
+_LANES_AT_ONCE = 256  # on an accelerator; a CPU answers one after another, which takes no more time and less memory
 _POINTS = 1008  # of a law
 _BASE = 512  # of one ratio of an epoch's average
 _BEND = 1.0  # how much narrower cells are where that average's spread is made
@@ -261,7 +263,8 @@ def _on_lanes(
 
     # where neighbours may change places one direction stands for both
     lane = _Lane(make, all_given(tuple(of for of in known if of is not None)), _WAYS[: len(mechanism.directions)])
-    return jax.lax.map(lambda row: of_lane(lane, releases(*row[1:]), row[0], tuple(row[1:])), (target, *leaves))
+    rows, at_once = (target, *leaves), None if platform() == "cpu" else _LANES_AT_ONCE
+    return jax.lax.map(lambda row: of_lane(lane, releases(*row[1:]), row[0], tuple(row[1:])), rows, batch_size=at_once)
 
 
 def _epsilon(mechanism: Any, log_delta: Any, **static: Any) -> Any:
@@ -287,7 +290,7 @@ def _log_delta(mechanism: Any, epsilon: Any, **static: Any) -> Any:
 def _lane_bytes(*, uneven: tuple[bool, ...], known: tuple[Known | None, ...]) -> int:
     """Working memory of one lane, bytes."""
     del known  # constants of the program
-    return 2**21 * (1 + len(uneven))
+    return 2**21 * (3 + len(uneven))
 
 
 def laws(

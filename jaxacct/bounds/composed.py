@@ -107,6 +107,11 @@ def has_quick(mechanism: Mechanism) -> bool:
     return any(Bound.UPPER in m.ends and m.role_for(mechanism) in (Role.QUICK, Role.EXACT) for m in every)
 
 
+def has_best_in_programs(mechanism: Mechanism) -> bool:
+    """bool: whether a method is the best one in programs, so that nothing is asked after it there."""
+    return any(m.role_for(mechanism) is Role.BEST_IN_PROGRAMS for m in methods_of(mechanism, LaneMethod))
+
+
 def distribution_of(mechanism: Mechanism) -> Distribution | None:
     """The declaration (`Distribution`) of the loss distributions of `mechanism`; None where there is none."""
     return next((m.distribution for m in methods_of(mechanism, DistributionMethod)), None)

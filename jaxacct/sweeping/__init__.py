@@ -68,8 +68,8 @@ def sweep(
 ) -> SweepResult:
     """`jaxacct.epsilon` (or `jaxacct.delta`, or a measure) at every point of a grid, in chunks, saved as it goes.
 
-    Chunks have one size, so every program is compiled once; a chunk takes at most 64 MiB of working memory on each
-    device, or that of one point, the rest of a sweep 8 bytes for each point and axis.
+    Chunks have one size, so every program is compiled once; a chunk takes at most 64 MiB of working memory, 1 GiB on an
+    accelerator, or that of one point, the rest of a sweep 8 bytes for each point and axis.
 
     Args:
       mechanism: a mechanism with scalar fields. What it holds for the fields in `grid` is ignored and may be None.
@@ -84,8 +84,10 @@ def sweep(
       layout: "product": every combination is a point; "zipped": the arrays have one length and are paired up.
       chunk_size: points in one chunk; None for 128 on the CPU and 1024 elsewhere, or on the host 128, 16 or 1, by what
         asking points together spares; these are saved every second, chunks of a given size each when it is done.
-      mesh: devices over which the points of each chunk are spread, also of several processes (`jax.distributed`; every
-        process makes the same call, process 0 writes).
+      mesh: devices over which the points of each chunk are spread, one accelerator or more, also of several processes
+        (`jax.distributed`; every process makes the same call, process 0 writes). Compiled programs answer there, as
+        inside `jit`: without `precision` and `method` the laws, where a mechanism has them, whose upper bounds are
+        within 0.3 % of the certified upper end at nearly all settings.
       executor: what answers the chunks: any `concurrent.futures.Executor` (a `ProcessPoolExecutor` of spawned
         processes, Dask's ``client.get_executor()``, mpi4py's, loky's), a function that makes one, a `Workers` that also
         says how it is used, or a number of processes of this machine. None for this process and, on the CPU, as many
@@ -129,8 +131,9 @@ def sweep(
         choices = {"method": method, "direction": direction, "precision": precision, "orders": orders}
         ask = measured(here, points, measure, {**targets, **choices})
     first = points.points(0, min(points.size, _LANES_ELSEWHERE))
-    on_lanes = ask.is_on_lanes(first)
-    size = chunk_size if chunk_size is not None else _lanes(mesh) if on_lanes else ask.num_at_once(first)
+    with _over(mesh):
+        on_lanes = ask.is_on_lanes(first)
+        size = chunk_size if chunk_size is not None else _lanes(mesh) if on_lanes else ask.num_at_once(first)
     for start in range(0, points.size, _LANES_ELSEWHERE):  # before anything is computed
         ask.at(points.points(start, min(start + _LANES_ELSEWHERE, points.size)))
     bound, file = ask.bound(points.points(0, 1)), None

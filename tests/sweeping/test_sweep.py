@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct._precision import of_many_points
+from jaxacct._method import Query
+from jaxacct._precision import lanes_over, of_many_points
 from jaxacct.accounting import _curves
+from jaxacct.answering import plan, question_of
 from jaxacct.mechanisms._fields import find_field, with_fields
 from jaxacct.sweeping import Layout, SweepInterrupted, sweep
 from jaxacct.sweeping._file import SweepFile
@@ -280,8 +282,29 @@ np.testing.assert_allclose(spread.values, whole.values, rtol=float(sys.argv[1]))
 gaussian = {"noise_multiplier": [1.0, 2.0, 3.0]}  # fewer points than devices
 one, more = (sweep(ja.Gaussian(None), gaussian, target_delta=1e-6, mesh=m).values for m in (None, mesh))
 np.testing.assert_allclose(more, one, rtol=float(sys.argv[1]))
+run = ja.PoissonSampled(ja.Gaussian(None), 0.01, None)
+how = dict(target_delta=1e-6)
+whole, spread = sweep(run, grid, **how), sweep(run, grid, mesh=mesh, **how)
+assert np.all((whole.values <= spread.values * (1 + 1e-3)) & (spread.values <= 1.003 * whole.values))
+inside = jax.jit(lambda noise: ja.epsilon(ja.PoissonSampled(ja.Gaussian(noise), 0.01, 1000), 1e-6))
+np.testing.assert_allclose(spread.values[:2, 2], [inside(x) for x in grid["noise_multiplier"][:2]], rtol=1e-6)
 print("done")
 """
+
+
+def test_devices_answer_by_laws_unless_more_is_asked():
+    runs = ja.PoissonSampled(ja.Gaussian(np.array([1.0, 2.0])), 0.01, 100)
+    mesh = jax.make_mesh((1,), ("points",))
+
+    def names(**how):
+        return {step.method.name for step in plan(question_of(how.pop("of", runs), Query.EPSILON, 1e-6, **how))}
+
+    with lanes_over(mesh):
+        assert names() == names(precision=math.inf) == {"laws"}
+        assert "laws" not in names(precision=1e-4)
+        assert names(method="rdp") == {"rdp"}
+        assert names(of=ja.Gaussian(1.0)) == {"exact"}
+    assert "laws" not in names() | names(precision=math.inf)
 
 
 @pytest.mark.more
