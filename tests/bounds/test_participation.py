@@ -64,9 +64,9 @@ def test_allocated_groups_of_sampled_steps(release) -> None:
     run = ja.RandomAllocation(ja.PoissonSampled(release, RARE, 2), 10, num_selected=3, num_epochs=4)
     joins = float(_joins(RARE, 2 * 3 * 4))
     assert ja.epsilon(run, joins * (1 + 1e-11)) == 0.0
-    assert ja.delta(ja.RandomAllocation(ja.PoissonSampled(release, 3.5e-9, 2), 10), 1.0) <= float(_joins(3.5e-9, 2)) * (
-        1 + 1e-11
-    )
+    one = ja.RandomAllocation(ja.PoissonSampled(release, 3.5e-9, 2), 10)
+    # by name: the least of all methods, which is far below, takes most of a minute
+    assert ja.delta(one, 1.0, method="participation") <= float(_joins(3.5e-9, 2)) * (1 + 1e-11)
 
 
 def test_a_group_in_which_every_output_gives_the_record_away() -> None:
