@@ -117,7 +117,8 @@ def plan(question: Question) -> tuple[Step, ...]:
         methods = list(choice.methods)
     else:
         every = methods_for(question.mechanism, is_batch=question.is_batch)
-        methods = [m for m in every if _is_wanted(m, question)]
+        is_for_programs = question.is_traced or (question.is_quick and question.is_for_mesh)
+        methods = [m for m in every if _is_wanted(m, question, is_for_programs)]
         if question.is_batch:
             methods = _covering(methods, question)
         methods = _up_to_best(methods, question)
@@ -145,13 +146,13 @@ def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
     ]
 
 
-def _is_wanted(method: Method, question: Question) -> bool:
-    if question.is_for_programs and not isinstance(method, LaneMethod):
+def _is_wanted(method: Method, question: Question, is_for_programs: bool) -> bool:
+    if is_for_programs and not isinstance(method, LaneMethod):
         return False  # before its role, which may depend on numbers that a program does not know
     role, is_upper = method.role_for(question.mechanism), Bound.UPPER in method.ends
     if role is Role.BY_NAME or not (is_upper or question.wants_lower):
         return False
-    if question.is_for_programs:
+    if is_for_programs:
         return True
     if role in (Role.IN_PROGRAMS, Role.BEST_IN_PROGRAMS):
         return False
@@ -301,9 +302,9 @@ def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
         return "exact, so that no upper bound comes after it"
     if Bound.UPPER not in method.ends:
         return "asked for the lower end"
-    if question.is_for_programs and role is Role.BEST_IN_PROGRAMS:
+    if role is Role.BEST_IN_PROGRAMS:
         return "the best of those that can be part of a program, so that none comes after it"
-    if question.is_for_programs:
+    if question.is_traced or question.is_for_mesh:
         return "one of those that can be part of a program"
     if is_first:
         return "asked first, since it takes least time"

@@ -56,11 +56,10 @@ class Question:
         """Whether some number is a tracer: then only methods on lanes can answer."""
         return is_traced(self.mechanism, self.target)
 
-    @functools.cached_property
-    def is_for_programs(self) -> bool:
-        """Whether methods on lanes alone are asked: a number is traced, or a mesh answers what is quick, by laws."""
-        is_spread = self.is_quick and lanes_are_spread()
-        return self.is_traced or (is_spread and has_best_in_programs(self.mechanism))
+    @property
+    def is_for_mesh(self) -> bool:
+        """Whether devices answer a quick question by the methods of programs, which are laws."""
+        return self.is_quick and lanes_are_spread() and has_best_in_programs(self.mechanism)
 
     @property
     def is_quick(self) -> bool:
