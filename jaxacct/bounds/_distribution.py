@@ -150,9 +150,8 @@ def plds(
 
     Upper or lower, as `bound` says; certified everywhere, also away from `deltas`.
     """
-    theorem = distribution.source(mechanism)
+    theorem, relation = distribution.source(mechanism), mechanism.relation  # which raises where parts differ in it
     if mechanism.loses_nothing():
-        relation = mechanism.relation
         return lambda direction: Pld(0.0, 2.0**-4, np.ones(1), 0.0, bound, direction, relation, theorem)
     step, sharp = step_for(distribution, mechanism, resolution), tuple(deltas)
     of = distribution.parts(mechanism, step, bound, tail)
