@@ -122,7 +122,7 @@ MISTAKES = [
     ("must broadcast", lambda: ja.epsilon(ja.Gaussian(np.ones(2)), np.full(3, 1e-6))),
     ("must broadcast", lambda: ja.RandomAllocation(G, np.array([10, 20]), np.array([1, 2, 3]))),
     ("must share one adjacency", lambda: ja.epsilon(ja.Composed([G, SHUFFLED]), 1e-6)),
-    ("must share one adjacency", lambda: ja.pld(ja.Composed([ja.pld(G), ja.ZeroOut(ja.FixedBatches(G, 9, 3, 2))]))),
+    ("must share one adjacency", lambda: ja.pld(ja.Composed([ja.pld(G), ja.PartialShuffledBatches(G, 9, 3)]))),
     ("must be scalars", lambda: ja.epsilon_interval(ja.Gaussian(np.ones(2)), 1e-6)),
     ("must wrap one of", lambda: ja.epsilon(ja.RandomAllocation(RUN, 10), 1e-6)),
     ("must wrap one of", lambda: ja.epsilon(ja.PoissonSampled(ja.Group(RUN, 2), 0.1, 1), 1e-6)),
