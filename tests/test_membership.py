@@ -139,15 +139,24 @@ def test_chosen_lines_of_a_gaussian_lie_just_below_it():
     assert (lines >= exact * (1.0 - 1e-3)).all()
 
 
-def test_tiny_noise_is_answered_before_every_line_is_asked():
-    """Each delta would take seconds; none of the lines is above 0 at these rates."""
+def test_tiny_noise_is_answered_before_every_line_is_asked(monkeypatch):
+    """Each delta would take seconds; none of the lines is above 0 at these rates, looked at closely where that may be."""
     run = ja.PoissonSampled(ja.Gaussian(0.01), 0.01, 1000)
-    rates = np.array([1e-3, 1e-2, 0.1])
-    assert membership._is_hopeless(run, rates)
+    rates, about, widths = np.array([1e-3, 1e-2, 0.1]), membership._about, []
+
+    def seen(mechanism, query, target, width=membership._ABOUT):
+        widths.append(width)
+        return about(mechanism, query, target, width)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(membership, "_about", seen)
+        assert membership._is_hopeless(run, rates)
+        assert widths == [math.inf, membership._ABOUT]
+        assert not membership._is_hopeless(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1000), rates)
+        assert widths[2:] == [math.inf]
     assert (ja.tradeoff(run, rates) == 0.0).all()
     least = 1.0 - ja.delta(run, 500.0)  # the probability to join nowhere
     assert ja.tradeoff(run, 0.5 * least) > 0.0
-    assert not membership._is_hopeless(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1000), rates)
     assert not membership._is_hopeless(run, np.zeros(0))
 
 
