@@ -140,7 +140,7 @@ def test_chosen_lines_of_a_gaussian_lie_just_below_it():
 
 
 def test_tiny_noise_is_answered_before_every_line_is_asked(monkeypatch):
-    """Each delta would take seconds; none of the lines is above 0 at these rates, looked at closely where that may be."""
+    """Each delta would take seconds; no line is above 0 at these rates, looked at closely where that may be."""
     run = ja.PoissonSampled(ja.Gaussian(0.01), 0.01, 1000)
     rates, about, widths = np.array([1e-3, 1e-2, 0.1]), membership._about, []
 
