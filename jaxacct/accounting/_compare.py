@@ -103,7 +103,12 @@ def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: flo
                 timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
             entries.append(_entry(mechanism, method, direction, *timed[method]))
         question = Question(mechanism, query, target, (direction,), width)
-        found = [entry for m in hosts if direction in m.directions for entry in _both_ends(question, m)]
+        found, silent = [], []
+        for method in (m for m in hosts if direction in m.directions):
+            lines, is_silent = _both_ends(question, method)
+            (silent if is_silent else found).extend(lines)
+        if not any(e.bound is Bound.UPPER for e in (*entries, *found) if e.direction is direction):
+            found += [entry for entry in silent if entry.bound is Bound.UPPER]  # else the other direction would decide
         entries += [entry for entry in found if not is_quick or entry.bound is Bound.UPPER]
     return tuple(entries)
 
@@ -116,23 +121,25 @@ def _say_what_is_compiled(methods: Sequence[LaneMethod], mechanism: Mechanism, n
         say_long(f"programs are compiled where they are new, some seconds each, for {names}")
 
 
-def _both_ends(question: Question, method: Method) -> list[Entry]:
-    """The lines of a method that brackets, in one direction: the ends that bound the mechanism itself."""
+def _both_ends(question: Question, method: Method) -> tuple[list[Entry], bool]:
+    """The lines of a method that brackets, in one direction, and whether it leaves the question to the others.
+
+    The lines are of the ends that bound the mechanism itself.
+    """
     (direction,) = question.directions
-    start = time.perf_counter()
+    start, nothing = time.perf_counter(), Ends(0.0, question.query.worst)
     try:
-        ends = alone(method, question)
+        ends, is_silent = alone(method, question), method.ends == {Bound.UPPER, Bound.LOWER}
     except TooFineError:
-        return []
+        ends, is_silent = nothing, True
     seconds = time.perf_counter() - start
-    if method.ends == {Bound.UPPER, Bound.LOWER} and ends == Ends(0.0, question.query.worst):
-        return []  # it leaves the question to the others
     values = {Bound.UPPER: ends.upper, Bound.LOWER: ends.lower}
-    return [
+    lines = [
         _line(question.mechanism, direction, method, bound, values[bound], seconds)
         for bound in (Bound.UPPER, Bound.LOWER)
         if bound in method.ends_for(question.mechanism)
     ]
+    return lines, is_silent and ends == nothing
 
 
 def deciding(

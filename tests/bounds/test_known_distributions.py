@@ -160,3 +160,13 @@ def test_a_given_distribution_of_the_other_direction_is_refused_by_name():
     added = ja.Pld(-0.1, 0.1, np.ones(3) / 3.0, 0.0, ja.Bound.UPPER, ja.Direction.ADD)
     with pytest.raises(ValueError, match=r"mechanism=Pld\(.*must be the upper bound of the remove direction"):
         ja.epsilon(added, 1e-6, neighboring_relation="zero-out")
+
+
+def test_a_direction_of_which_nothing_is_known_decides_a_comparison():
+    """Its line was left out, so that the other direction's bound read as that of both."""
+    loss = ja.Pld(-3.0, 0.25, np.full(8, 0.125 * (1.0 - 1e-6)), 1e-6, ja.Bound.UPPER, ja.Direction.REMOVE)
+    assert ja.epsilon(loss, 1e-9) == math.inf
+    found = ja.compare(loss, 1e-9)
+    assert {entry.direction: entry.value for entry in found}[ja.Direction.REMOVE] == math.inf
+    assert "epsilon = inf" in repr(found)
+    assert math.isfinite(max(entry.value for entry in ja.compare(loss, 1e-5)))
