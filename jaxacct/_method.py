@@ -92,7 +92,7 @@ class Role(enum.Enum):
       EXACT: as QUICK; its upper end is the mechanism's own up to rounding, and no upper bound is asked after it.
       LAST: by every question, where no other method has found a finite bound.
       IN_PROGRAMS: inside traced code alone: of concrete numbers brackets know more, at no higher price.
-      BEST_IN_PROGRAMS: so too, and no upper bound is asked after it.
+      BEST_IN_PROGRAMS: so too, and those after it that take longer than microseconds are spared their program.
       BY_NAME: by its name only: another method is never worse.
     """
 

@@ -160,11 +160,11 @@ def _is_wanted(method: Method, question: Question, is_for_programs: bool) -> boo
 
 
 def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
-    """Without upper bounds after an exact one, or in programs after the best one."""
+    """Without upper bounds after an exact one, and in programs without what takes time after the best one."""
     found: list[Method] = []
     before: set[Role] = set()
     for method in methods:
-        is_outdone = before & {Role.EXACT, Role.BEST_IN_PROGRAMS}
+        is_outdone = Role.EXACT in before or (Role.BEST_IN_PROGRAMS in before and method.cost > Cost.MICROSECONDS)
         if not is_outdone or (question.wants_lower and Bound.LOWER in method.ends):
             found.append(method)
         before.add(method.role_for(question.mechanism))
@@ -303,7 +303,7 @@ def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
     if Bound.UPPER not in method.ends:
         return "asked for the lower end"
     if role is Role.BEST_IN_PROGRAMS:
-        return "the best of those that can be part of a program, so that none comes after it"
+        return "the best of those that can be part of a program, so that none that takes long comes after it"
     if question.is_traced or question.is_for_mesh:
         return "one of those that can be part of a program"
     if is_first:

@@ -30,6 +30,9 @@ ALLOCATION = ["direct remove", "fractional orders remove", "no amplification rem
 PHASES = ["direct remove", "low orders remove", "no amplification remove", *ALLOCATION_ADD]
 COMPOSED = ["rdp (remove) remove", "rdp (add) add"]
 LAWS = ["laws remove", "laws add"]
+# beside laws inside programs
+LAWS_OF_ALLOCATION = [f"{name} {d}" for d in ("remove", "add") for name in ("laws", "no amplification")]
+LAWS_OF_POISSON = [f"{name} {d}" for d in ("remove", "add") for name in ("laws", "no amplification", "participation")]
 JOINS = ["participation remove+add"]
 RESORT = ["part by part remove+add"]
 FINITE = [*BOTH_ENDS, *DISTRIBUTION]
@@ -131,25 +134,25 @@ PLANS = {
     ("PoissonSampled(Gaussian)", ""): (
         [*BOTH_ENDS, *MOMENTS, *POISSON],
         POISSON,
-        LAWS,
+        LAWS_OF_POISSON,
         [*BOTH_ENDS, *MOMENTS, *POISSON],
     ),
     ("RandomAllocation(Gaussian)", "one epoch, one step a record"): (
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
         [*BOTH_ENDS, MOMENTS[0], *ALLOCATION],  # the first on lanes where there are many points
-        LAWS,
+        LAWS_OF_ALLOCATION,
         [*BOTH_ENDS, *MOMENTS, *ALLOCATION],
     ),
     ("RandomAllocation(Gaussian)", "several epochs"): (
         [*MOMENTS, *ALLOCATION],
         [MOMENTS[0], *ALLOCATION],
-        LAWS,
+        LAWS_OF_ALLOCATION,
         [*MOMENTS, *ALLOCATION],
     ),
     ("RandomAllocation(Gaussian)", "noise multiplier 100 or more"): (
         ["large noise remove+add", *MOMENTS, *ALLOCATION, "overlap remove", "how many steps remove"],
         [MOMENTS[0], *ALLOCATION],
-        LAWS,
+        LAWS_OF_ALLOCATION,
         [
             "large noise remove+add",
             MOMENTS[0],
@@ -163,7 +166,7 @@ PLANS = {
     ("RandomAllocation(Gaussian)", "several steps a record"): (
         [*MOMENTS, *ALLOCATION, "overlap remove", "how many steps remove"],
         [MOMENTS[0], *ALLOCATION],
-        LAWS,
+        LAWS_OF_ALLOCATION,
         [
             MOMENTS[0],
             "threshold test remove+add",
