@@ -103,9 +103,10 @@ def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: flo
                 timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
             entries.append(_entry(mechanism, method, direction, *timed[method]))
         question = Question(mechanism, query, target, (direction,), width)
-        found, silent = [], []
-        for method in (m for m in hosts if direction in m.directions):
-            lines, is_silent = _both_ends(question, method)
+        found: list[Entry] = []
+        silent: list[Entry] = []
+        for host in (m for m in hosts if direction in m.directions):
+            lines, is_silent = _both_ends(question, host)
             (silent if is_silent else found).extend(lines)
         if not any(e.bound is Bound.UPPER for e in (*entries, *found) if e.direction is direction):
             found += [entry for entry in silent if entry.bound is Bound.UPPER]  # else the other direction would decide
