@@ -186,7 +186,7 @@ def deciding(
     found = answer(question)
     entries = []
     for direction in question.directions:
-        by, result = found.asked[int(found.source[direction])]
+        by, result, _ = found.asked[int(found.source[direction])]
         value = float(found.upper[direction])
         if isinstance(by, LaneMethod):
             entries.append(_entry(mechanism, by, direction, result._replace(value=value), math.nan))

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jnp
-from jaxacct._method import BracketMethod, Method, Query, Role
+from jaxacct._method import BracketMethod, LaneMethod, Method, Query, Role
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, TooFineError
-from jaxacct.answering._lanes import Answer
+from jaxacct.answering._lanes import Answer, ask, ask_where
 from jaxacct.answering._question import Question
 from jaxacct.special import LEAST_NORMAL
 
@@ -21,10 +21,11 @@ _QUICK_WIDTH = 1e-2  # at which quick questions try no other method
 
 
 class Asked(NamedTuple):
-    """One method's part in an answer."""
+    """One method's part in an answer: at the points `where` it was asked."""
 
     method: Method
     answer: Answer
+    where: Any = True
 
 
 def largest(values: Sequence[Any]) -> Any:
@@ -96,6 +97,24 @@ class Found:
         width = _QUICK_WIDTH if self.question.is_quick else self.question.width
         with np.errstate(invalid="ignore", over="ignore"):
             return self.high - self.analysis_low <= width * self.analysis_low
+
+    def ask(self, method: LaneMethod, todo: Any) -> Asked:
+        """A method's answer at the points `todo` at least; the other direction may have asked about some before."""
+        question = self.question
+        number = next((i for i, known in enumerate(self.asked) if known.method is method), None)
+        known = None if number is None else self.asked[number]
+        at = method, question.mechanism, question.query, question.target
+        if question.is_traced:
+            return known or Asked(method, ask(*at))
+        new = todo if known is None else todo & ~known.where
+        if known is not None and not np.any(new):
+            return known
+        answer = ask_where(new, *at)
+        if number is None or known is None:
+            return Asked(method, answer, new)
+        both = Answer(*(np.where(new, *of) for of in zip(answer, known.answer, strict=True)))
+        self.asked[number] = Asked(method, both, new | known.where)
+        return self.asked[number]
 
     def narrow(self, asked: Asked, direction: Direction) -> None:
         """Takes in the upper bound of one method in one direction."""

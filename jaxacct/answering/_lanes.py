@@ -157,14 +157,11 @@ def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: ND
 
 
 def ask_where(todo: NDArray[Any], method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
-    """One method's answer at the points of a batch that `todo` marks; elsewhere the worst one.
-
-    A method of both directions answers everywhere, since the other direction takes the same answer.
-    """
+    """One method's answer at the points of a batch that `todo` marks; elsewhere the worst one."""
     at, size = np.flatnonzero(todo), 1
     while size < len(at):
         size *= _GROWTH
-    if size >= todo.size or len(method.directions) > 1:
+    if size >= todo.size:
         return ask(method, mechanism, query, target)
     at = np.resize(at, size)  # repeated
     fields, goal = _points_at(mechanism, target, todo.shape, at)

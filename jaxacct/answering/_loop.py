@@ -27,7 +27,7 @@ from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.answering._beaten import is_beaten, note_beaten
 from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._inverted import invert
-from jaxacct.answering._lanes import Answer, ask, ask_where, bracket_points
+from jaxacct.answering._lanes import Answer, bracket_points
 from jaxacct.answering._loose import warn_of_looseness
 from jaxacct.answering._plan import Step, brackets_together, plan
 from jaxacct.answering._question import Question, directions_of
@@ -81,9 +81,7 @@ def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
             todo = _is_open(method, direction, before, least_order, found)
             if todo.size and not todo.any():
                 continue
-        asked = next((known for known in found.asked if known.method is method), None)
-        at = question.mechanism, question.query, question.target
-        asked = asked or Asked(method, ask(method, *at) if question.is_traced else ask_where(todo, method, *at))
+        asked = found.ask(method, todo)
         if Bound.UPPER not in method.ends:
             found.raise_lower(asked.answer.value, direction, of_reduction=method.is_of_reduction(question.mechanism))
             continue

@@ -14,7 +14,7 @@ from jaxacct.bounds._distribution import DistributionMethod
 def warn_of_looseness(found: Any) -> None:
     """Warns, on behalf of who called the public function, of what `found` (a `Found`) may still have to gain."""
     question = found.question
-    for method, result in found.asked:
+    for method, result, _ in found.asked:
         if isinstance(method, RenyiMethod) and np.any(
             result.at_edge & (result.value == found.high) & (found.high < question.query.worst)  # it decides
         ):
