@@ -34,7 +34,8 @@ MOST_ORDER = _MOST_ORDERS[-1]
 _STEP_DIGITS = 37.0  # in log: what the rule behind a sampled step's moment may leave out, for all of them
 _NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where the loss at one for all would be large
 _FAR_FALL = 40.0  # in log: sampled steps that fall by less beyond the last node are looked at more closely
-_MOST_SHORT, _MOST_LONG = 600, 4096  # nodes of the line: of rounds by lines of their own, and of others
+_LOOKED_AT = 8  # heights at which the moments of sampled steps are seen to fall
+_MOST_SHORT, _MOST_LONG = 600, 2**14  # nodes of the line: of rounds by lines of their own, and of others
 
 
 class Part(Protocol):
@@ -50,6 +51,9 @@ class Part(Protocol):
     @property
     def dropped(self) -> Real:
         """[L]: at least what delta lacks by what was taken away from the rounds."""
+
+    def seen(self, choice: Choice) -> Real:
+        """What `falls` would have to be [L] for the fall over whole lines to be that of the moments, about."""
 
     def guess(self, orders: Real) -> Real:
         """About log of the moments [L, A] of all rounds of a lane at `orders` [L, A]; inf where they cannot be had."""
@@ -119,6 +123,9 @@ class Clipped:
     def falls(self) -> Real:
         rounds = self._rounds
         return rounds.total(rounds.uses / (self._mean * (rounds.noise_multiplier**2 + self._at.cut.rate[:, 0])))
+
+    def seen(self, choice: Choice) -> Real:
+        return self.falls
 
     def _guess(self, orders: Real) -> Real:
         return clipped.guesses(self._at, self._mean, self._steer, orders)
@@ -260,6 +267,9 @@ class Rays:
         rounds = self._rounds
         return rounds.total(rounds.uses / (rounds.mean * rounds.noise_multiplier**2))
 
+    def seen(self, choice: Choice) -> Real:
+        return self.falls
+
     def guess(self, orders: Real) -> Real:
         rounds, within = self._rounds, np.minimum(orders, MOST_ORDER)
         every = zip(rounds.noise_multiplier, rounds.mean, rounds.uses, rounds.lane, strict=True)
@@ -309,6 +319,9 @@ class Added:
     def falls(self) -> Real:
         rounds = self._rounds
         return rounds.total(rounds.uses / (self._mean * rounds.noise_multiplier**2))
+
+    def seen(self, choice: Choice) -> Real:
+        return self.falls
 
     def guess(self, orders: Real) -> Real:
         rounds = self._rounds
@@ -366,6 +379,15 @@ class Steps:
         ]
         own = [math.fsum(times * step.variance for step, times in every) for every in self._sampled]
         self.falls = self._variance + np.array(own)
+
+    def seen(self, choice: Choice) -> Real:
+        falls, heights = self._variance.copy(), choice.step * choice.num_nodes
+        for lane, every in enumerate(self._sampled):
+            order, height = float(choice.order[lane]), float(heights[lane])
+            for step, times in every if math.isfinite(height) else ():
+                logs = step.moments(order, height / _LOOKED_AT, _LOOKED_AT + 1, -_STEP_DIGITS)[0]
+                falls[lane] += times * max(float(logs[0] - logs[-_LOOKED_AT // 4 :].max()), 0.0) * 2.0 / height**2
+        return falls
 
     def guess(self, orders: Real) -> Real:
         total = 0.5 * orders * (orders - 1.0) * self._variance[:, None]

@@ -55,6 +55,7 @@ _KNOWN, _HIGHER = (
     4,
     1.1,
 )  # of those orders every so many is asked moments on rays, which reach beyond their height by as much
+_LOOKS, _SHORT_OF = 4, 0.7  # how often a line is made longer, and below which share of the fall it was made for
 _TINY = 1e-30  # a mass that clipping takes away where delta is guessed
 _LOST = -720.0  # log of a delta that is no double: guesses are right to a few nats
 _PLANNED, _SUMMED = 2**15, 2**11  # nodes of rules in one block of lanes: planned, and summed over
@@ -175,8 +176,17 @@ def _answered(of: Questions, query: Query, size: int, share: float, pull: float,
     orders = 1.0 + (around[:, None] - 1.0) * _NEAR
     logs = _total(part.guess(orders) for part in parts)
     furthest, near = plans.TOP if of.direction is Direction.ADD else np.inf, _NEAR_COPIES[of.direction]
-    index, choice = choose(query, target, orders, logs, falls, pull, furthest, share=near)
     most = min(part.most_nodes for part in parts)
+    index, choice = choose(query, target, orders, logs, falls, pull, furthest, share=near)
+    for _ in range(_LOOKS):  # where it falls by less than it does near the real axis, it has to be longer
+        seen = _total(part.seen(choice) for part in parts)
+        lanes = (seen < _SHORT_OF * falls) & (choice.num_nodes < most)
+        if not lanes.any():
+            break
+        falls = np.where(lanes, seen, falls)
+        index, longer = choose(query, target, orders, logs, falls, pull, furthest, share=near)
+        count = np.where(lanes, np.minimum(longer.num_nodes, most), choice.num_nodes)
+        choice = longer._replace(num_nodes=count)
     usable: Any = (choice.num_nodes <= most) & np.isfinite(logs[np.arange(num), index]) & (dropped < delta)
     failed, sizes = np.zeros(len(of.rounds.lane), bool), np.ones(num, int)
     failed[~usable[of.rounds.lane]] = True

@@ -64,6 +64,24 @@ def test_named_on_a_batch_is_the_method_that_covers_it():
         ja.epsilon(uncovered, deltas, method="exact")
 
 
+def test_a_method_of_both_directions_answers_each_point_once(monkeypatch):
+    asked, ask = [], _found.ask_where
+
+    def noted(todo, method, *question):
+        asked.append((method.name, np.flatnonzero(todo).tolist()))
+        return ask(todo, method, *question)
+
+    monkeypatch.setattr(_found, "ask_where", noted)
+    run = ja.RandomAllocation(ja.Gaussian(np.array([1.0, 0.05, 0.08])), np.array([1000, 10, 20]), 1, 2)
+    found = ja.epsilon(run, 1e-6)
+    points = [at for name, at in asked if name == "no amplification"]
+    assert points
+    assert 0 not in sum(points, [])
+    assert sorted(sum(points, [])) == sorted(set(sum(points, [])))
+    alone = [ja.epsilon(ja.RandomAllocation(ja.Gaussian(s), t, 1, 2), 1e-6) for s, t in ((1.0, 1000), (0.05, 10))]
+    assert found[:2] == pytest.approx(alone, rel=1e-6)
+
+
 @pytest.mark.more
 def test_a_batch_warns_of_methods_that_were_asked_only():
     reports = ja.Composed(ja.CheckIn(ja.LocalRandomizer(1.0), 1000, 0.1), 2)

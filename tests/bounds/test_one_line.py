@@ -116,6 +116,23 @@ def test_narrow_averages_have_lines(noise, steps, epochs, delta):
         assert found.upper <= found.lower * (1 + 1e-5)
 
 
+@pytest.mark.parametrize(("noise", "steps", "epochs", "delta"), [(0.46, 378_741, 3, 1e-6), (0.4, 624_071, 9, 6e-8)])
+def test_few_epochs_of_rare_large_losses_have_long_lines(noise, steps, epochs, delta):
+    run = ja.RandomAllocation(ja.Gaussian(noise), steps, 1, epochs)
+    found = _narrow(run, REMOVE, delta)
+    assert found.upper <= found.lower * (1 + 2e-5)
+    assert found.lower <= ja.pld(run, direction=REMOVE).epsilon(delta)
+
+
+@pytest.mark.parametrize("direction", [REMOVE, ADD])
+def test_lines_are_as_long_as_the_moments_of_rare_sampled_steps_fall(direction):
+    """Their variance lies in losses so rare that it says little of how the moments fall at large heights."""
+    allocated = ja.RandomAllocation(ja.Gaussian(0.415), 101_301, 1, 4)
+    run = ja.Composed((allocated, ja.PoissonSampled(ja.Gaussian(0.496), 0.00162, 40)), 1)
+    found = _narrow(run, direction, 1.9e-7)
+    assert found.upper <= found.lower * (1 + 1e-6)
+
+
 def test_gaussian_rounds_are_closed():
     found = ends([(3.0, 1.0, 9.0)], REMOVE, Query.DELTA, 0.5)
     truth = ja.delta_interval(ja.Composed(ja.Gaussian(3.0), 9), 0.5)
