@@ -287,6 +287,8 @@ def _least_delta(ask: _Ask, target: float) -> float:
         return up(found, 4)
 
     found = _searched(split, 0.0, target, (0.0, target), terms.guess)
+    if found > 0.0:  # where largest losses end both terms at once, only equal ones may leave nothing
+        found = min(found, split(0.5 * target, found, True))
     if target > _FAR and found > 0.0:
         found = min(found, _searched(split, 0.0, _FAR, (0.0, _FAR), terms.guess))
     return min(1.0, found)

@@ -15,7 +15,7 @@ import jaxacct as ja
 
 EPSILON_PROMISE, DELTA_PROMISE = 1e-3, 1e-2
 """Widths that an answer without `precision` has where no `PrecisionWarning` says otherwise."""
-SECONDS = 20.0  # of CPU time, ten on a machine that has nothing else to do
+SECONDS = 20.0  # of CPU time, ten on a machine that has nothing else to do, unless a `SlowWarning` came
 BITS = 320  # of the enclosures: cancellation costs as many as the logarithm of delta has
 CHUNKS = 20
 SEED = [int(word) for word in os.environ.get("ORACLE_SEED", "").split()]
@@ -58,8 +58,8 @@ def _asked(question) -> tuple[Any, bool, str | None]:
     other = [c for c in caught if not issubclass(c.category, said)]
     if other:
         return answer, False, f"warns {other[0].message}"
-    slow = None
-    if time.process_time() - start > SECONDS:  # what is compiled at a first question is none of a second one's
+    slow, told = None, any(issubclass(c.category, ja.SlowWarning) for c in caught)
+    if not told and time.process_time() - start > SECONDS:  # what a first question compiles is none of a second one's
         start = time.process_time()
         question()
         spent = time.process_time() - start
