@@ -4,7 +4,9 @@ Choquette-Choo et al. 2023, "(Amplified) banded matrix factorization: a unified 
 """
 
 import dataclasses
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,13 +25,14 @@ from jaxacct._validate import (
 )
 from jaxacct.bounds.correlated import MOST_COVARIANCES, covariances
 from jaxacct.divergence.sampling import _bins as bins
+from jaxacct.divergence.sampling import _min_separation as min_separation
 from jaxacct.divergence.sampling._chernoff import chernoff_upper_confidence
 from jaxacct.estimation import Estimate, Progress, Sampler
 from jaxacct.mechanisms import BallsInBins, Gaussian, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._same_bins import SameBins
 from jaxacct.special import up
 
-__all__ = ["BallsInBins", "BandedNoise", "NoiseEstimate", "estimate_delta", "estimate_noise"]
+__all__ = ["BallsInBins", "BandedNoise", "MinSeparation", "NoiseEstimate", "estimate_delta", "estimate_noise"]
 
 _DOWN = 1.0 - 2.0**-50  # of a quotient and a root
 
@@ -190,7 +193,8 @@ class BandedNoise:
     def min_separation(self, min_sep: int | None = None, *, most: int | None = None) -> Gaussian:
         """`Gaussian`: a record joins any known steps that are at least `min_sep` apart, at most so many of them.
 
-        The largest sum of squared norms over such sets, by dynamic programming over the steps.
+        The largest sum of squared norms over such sets, by dynamic programming over the steps. Where the steps are
+        drawn (b-min-sep sampling) `MinSeparation` estimates how much that hides.
 
         Args:
           min_sep: whole number >= the number of bands; that number if not given.
@@ -209,31 +213,110 @@ class BandedNoise:
         return self._gaussian(float(best[-1]))
 
 
+@dataclasses.dataclass(frozen=True)
+class MinSeparation:
+    """b-min-sep sampling under correlated noise: a record joins each step that it may join with a probability.
+
+    Which is any that comes at least `min_sep` steps after the last one that it joined; by its own coins, which stay
+    secret. No certified bound is known that its sampling helps, but for probability 1 and a warm start, which is balls
+    in bins: `known_steps` is certified, and `estimate_delta` and `estimate_noise` tell from samples what is hidden. For
+    steps far apart in cycles of their own (`BandedNoise.cyclic_poisson`) there is an exact answer.
+
+    Args:
+      noise: `BandedNoise` of at most `min_sep` bands.
+      sampling_prob: float in [0, 1].
+      min_sep: whole number >= the number of bands; that number if not given.
+      warm_start: whether records begin as they are after many steps, some of them still waiting; else all may join the
+        first step.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Attributes:
+      known_steps: `Gaussian`, certified: whichever steps a record joins are known, `BandedNoise.min_separation`.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.correlated import BandedNoise, MinSeparation, estimate_delta
+    >>> run = MinSeparation(BandedNoise([1.0, 0.5], 2.0, num_steps=40), sampling_prob=0.1, min_sep=5)
+    >>> found = estimate_delta(run, 1.0, num_samples=20_000, seed=0)
+    >>> found.upper_confidence < 0.1 * ja.delta(run.known_steps, 1.0)
+    True
+    """
+
+    noise: BandedNoise
+    sampling_prob: float
+    min_sep: int | None = None
+    warm_start: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.noise, BandedNoise):
+            raise ValueError(f"noise={self.noise!r} must be a BandedNoise")
+        check_probability("sampling_prob", self.sampling_prob)
+        object.__setattr__(self, "min_sep", self.noise._apart("min_sep", self.min_sep))
+
+    @property
+    def known_steps(self) -> Gaussian:
+        return self.noise.min_separation(self.min_sep)
+
+    def _renewals(self) -> min_separation.Renewals:
+        strategy, steps = np.abs(self.noise.strategy), self.noise._length
+        columns = np.zeros((self.noise.num_bands, steps))
+        for h, row in enumerate(columns):
+            row[: steps - h] = strategy[h] if strategy.ndim == 1 else np.diagonal(strategy, -h)
+        assert self.min_sep is not None
+        noise = float(self.noise.noise_multiplier)
+        return min_separation.Renewals(columns / noise, float(self.sampling_prob), self.min_sep, bool(self.warm_start))
+
+
+_Sampled = BallsInBins | MinSeparation
+
+
+def _sampled(mechanism: _Sampled, sampler: Sampler | str | None) -> tuple[Callable[..., bins.Values], Sampler]:
+    """``(epsilons, direction, num_samples, seed, progress=) -> Values``, and the sampler that it is."""
+    if isinstance(mechanism, MinSeparation):
+        if checked_choice("method", sampler or Sampler.NAIVE, *Sampler) is not Sampler.NAIVE:
+            raise ValueError(f"method={sampler!r} must be 'naive' for steps at least min_sep apart")
+        return functools.partial(min_separation.samples, mechanism._renewals()), Sampler.NAIVE
+    kind: Sampler = checked_choice("method", sampler or Sampler.IMPORTANCE, *Sampler)
+    if kind not in (Sampler.IMPORTANCE, Sampler.NAIVE):
+        raise ValueError(f"method={kind.value!r} must be 'importance' or 'naive' for balls in bins")
+    check_count("num_batches", mechanism.num_batches, largest=MOST_COVARIANCES)
+    of = bins.prepared(covariances(mechanism))
+    return functools.partial(bins.samples, of, is_plain=kind is Sampler.NAIVE), kind
+
+
+def _with_noise(mechanism: _Sampled, noise: float) -> _Sampled:
+    if isinstance(mechanism, MinSeparation):
+        return dataclasses.replace(mechanism, noise=dataclasses.replace(mechanism.noise, noise_multiplier=noise))
+    return dataclasses.replace(mechanism, noise_multiplier=noise)
+
+
 def estimate_delta(
-    mechanism: BallsInBins,
+    mechanism: BallsInBins | MinSeparation,
     target_epsilon: Any,
     *,
     num_samples: int,
     seed: int,
     direction: Direction | str | None = None,
-    method: Sampler | str = Sampler.IMPORTANCE,
+    method: Sampler | str | None = None,
     confidence: float = 0.99,
     progress: Progress | None = None,
 ) -> Estimate:
-    """Estimates the delta of balls in bins from samples of its dominating pair: never a certified bound.
+    """Estimates delta under correlated noise from samples of the dominating pair: never a certified bound.
 
-    Samples are weighted, and weights bounded (CN-7 in docs/papers/correlated.md), so that `upper_confidence` is the
+    Samples of balls in bins are weighted, and weights bounded (CN-7 in docs/papers/correlated.md); those of steps at
+    least so far apart are plain (CN-8), of values up to B = 1. So `upper_confidence` is the
     Chernoff-KL bound of `jaxacct.estimation.estimate_delta`, right with probability `confidence` over the samples. With
     a largest value B it is within a tenth of delta after some 200 log(1/(1 - confidence)) B / delta samples. Of a
     strategy with signs it is the pair of absolute values that is sampled.
 
     Args:
-      mechanism: `BallsInBins` of scalar fields, up to 2048 bins.
+      mechanism: `BallsInBins` of scalar fields, up to 2048 bins; or `MinSeparation`.
       target_epsilon: float >= 0, or an array [G]: one set of samples serves all, drawn for the least.
       num_samples: whole number >= 1.
       seed: whole number in [0, 2^64), chosen before: the least of several answers is no bound.
       direction: REMOVE or ADD; None for the larger of both, each at half of 1 - confidence.
-      method: `Sampler.IMPORTANCE`, or `Sampler.NAIVE` for plain samples.
+      method: of bins `Sampler.IMPORTANCE`, the default, or `Sampler.NAIVE` for plain samples, which others have.
       confidence: probability in (0, 1), for each epsilon by itself.
       progress: called as progress(samples done, samples in all), for each direction.
 
@@ -246,9 +329,6 @@ def estimate_delta(
     >>> found.bound.value, found.mean < found.upper_confidence
     ('estimate', True)
     """
-    sampler: Sampler = checked_choice("method", method, *Sampler)
-    if sampler not in (Sampler.IMPORTANCE, Sampler.NAIVE):
-        raise ValueError(f"method={sampler.value!r} must be 'importance' or 'naive' for balls in bins")
     check_epsilon("target_epsilon", target_epsilon)
     checked_number("num_samples", num_samples)
     check_count("num_samples", num_samples)
@@ -256,16 +336,12 @@ def estimate_delta(
     check_delta("confidence", confidence)
     if not (isinstance(seed, int | np.integer) and 0 <= seed < 2**64):
         raise ValueError(f"seed={seed!r} must be a whole number in [0, 2^64)")
-    check_count("num_batches", mechanism.num_batches, largest=MOST_COVARIANCES)
+    draw, sampler = _sampled(mechanism, method)
     sides = tuple(Direction) if direction is None else (checked_choice("direction", direction, *Direction),)
-    epsilons, of = np.asarray(target_epsilon, np.float64), bins.prepared(covariances(mechanism))
+    epsilons = np.asarray(target_epsilon, np.float64)
     means, errors, uppers = [], [], []
     for side in sides:
-        found = bins.samples(
-            *(of, epsilons.reshape(-1), side, int(num_samples), int(seed)),
-            is_plain=sampler is Sampler.NAIVE,
-            progress=progress,
-        )
+        found = draw(epsilons.reshape(-1), side, int(num_samples), int(seed), progress=progress)
         means.append(found.scale * found.mean)
         errors.append(found.scale * found.error)
         share = (1.0 - confidence) / len(sides)
@@ -298,7 +374,7 @@ class NoiseEstimate(NamedTuple):
 
 
 def estimate_noise(
-    mechanism: BallsInBins,
+    mechanism: BallsInBins | MinSeparation,
     target_epsilon: float,
     target_delta: float,
     *,
@@ -315,7 +391,7 @@ def estimate_noise(
     (1 - confidence) / num_tried, so that with probability `confidence` no upper end of any of them is too small.
 
     Args:
-      mechanism: `BallsInBins`, whose own noise multiplier does not matter.
+      mechanism: `BallsInBins` or `MinSeparation`, whose own noise multiplier does not matter.
       target_epsilon: float >= 0.
       target_delta: float in (0, 1).
       num_samples: whole number >= 1, of each noise multiplier that is tried.
@@ -344,7 +420,7 @@ def estimate_noise(
     each = 1.0 - (1.0 - confidence) / num_tried
 
     def tried(noise: float, number: int) -> Estimate:
-        run = dataclasses.replace(mechanism, noise_multiplier=noise)
+        run = _with_noise(mechanism, noise)
         return estimate_delta(run, target_epsilon, num_samples=num_samples, seed=seed + number, confidence=each)
 
     enough, found = float(highest), tried(float(highest), 0)
