@@ -19,7 +19,7 @@ from jaxacct._types import Direction
 from jaxacct.divergence.sampling._bins import Progress, Values
 
 _BLOCK = 2**22  # coordinates drawn at once
-_ROUNDING = 1.0 + 2.0**-30  # of a value: the exponentials and sums of n steps
+_ROUNDING = 1.0 + 2.0**-30  # of a value: the exponentials, and the sums of n steps, 2^-33 for a million
 
 
 class Renewals(NamedTuple):
