@@ -7,7 +7,7 @@ found by the methods that are asked holds.
 import math
 from typing import Any
 
-from jaxacct._method import Method, Query
+from jaxacct._method import Cost, Method, Query
 from jaxacct._sharing import note, noted
 from jaxacct._types import Direction
 from jaxacct.answering._question import Question
@@ -25,9 +25,11 @@ def _key(method: Method, question: Question, direction: Direction) -> Any:
 def is_beaten(method: Method, question: Question, direction: Direction) -> bool:
     """bool: whether it was beaten by far, in this direction, at a question of the same search about as easy.
 
-    Never where a lower end is wanted too: which method gives it is another matter.
+    Never where a lower end is wanted too: which method gives it is another matter. Closed forms are asked always: a
+    largest loss says nothing below itself, and everything from there on.
     """
-    if question.shape or question.method is not None or question.wants_lower:
+    is_asked_alone = question.method is not None or question.wants_lower
+    if method.cost is Cost.MICROSECONDS or question.shape or is_asked_alone:
         return False
     key, target = _key(method, question, direction), float(question.target)
     if question.query is Query.EPSILON:

@@ -35,6 +35,7 @@ _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a s
 _NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
 _NUM_GUESSES = 2  # of these, at which the terms of a sum tell where to look
 _MORE_GUESSES, _GAIN = 6, 2e-3  # that follow, as long as each promises to lower the value by this share
+_NUM_HALVES = 6  # of an interval in which a term begins that is 0 before
 _NUM_POINTS = 513  # at which guesses are made
 # Of what one question may take, for each end of a split: the first one's loss distributions serve the others too.
 _FIRST_SHARE, _SHARE = 0.3, 0.07
@@ -193,6 +194,21 @@ class _Logarithms:
         return None if any(point in known for known in self._known.values()) else (point, math.exp(float(sums[least])))
 
 
+    def begins(self) -> tuple[float, float, Direction] | None:
+        """Between which x the term of which direction begins: 0 at the one, not at the other; the least sum's, or None.
+
+        The sum falls towards the place where a term begins, and jumps there.
+        """
+        found = []
+        for d, other in itertools.permutations(Direction):
+            known, sign = self._known[d], 1.0 if d is Direction.ADD else -1.0
+            for x, log_term in self._known[other].items():
+                beyond = [at for at in known if at * sign > x * sign and math.isfinite(known[at])]
+                if known.get(x) == -math.inf and math.isfinite(log_term) and beyond:
+                    found.append((log_term, x, min(beyond, key=lambda at: abs(at - x)), d))
+        return min(found)[1:] if found else None
+
+
 def _parabola(x: Sequence[float], y: Sequence[float], points: NDArray[Any]) -> NDArray[Any]:
     """Through three points, at others: y_0 + (x - x_0) (y_01 + (x - x_1) y_012), with divided differences."""
     first, second = ((y[i + 1] - y[i]) / (x[i + 1] - x[i]) for i in range(2))
@@ -289,6 +305,10 @@ def _least_delta(ask: _Ask, target: float) -> float:
     found = _searched(split, 0.0, target, (0.0, target), terms.guess)
     if found > 0.0:  # where largest losses end both terms at once, only equal ones may leave nothing
         found = min(found, split(0.5 * target, found, True))
+    for _ in range(_NUM_HALVES if found > 0.0 else 0):
+        if (where := terms.begins()) is None:
+            break
+        found = min(found, split(0.5 * (where[0] + where[1]), found, where[2] is Direction.REMOVE))
     if target > _FAR and found > 0.0:
         found = min(found, _searched(split, 0.0, _FAR, (0.0, _FAR), terms.guess))
     return min(1.0, found)
