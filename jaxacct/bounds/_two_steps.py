@@ -193,7 +193,6 @@ class _Logarithms:
         point = float(points[least])
         return None if any(point in known for known in self._known.values()) else (point, math.exp(float(sums[least])))
 
-
     def begins(self) -> tuple[float, float, Direction] | None:
         """Between which x the term of which direction begins: 0 at the one, not at the other; the least sum's, or None.
 
