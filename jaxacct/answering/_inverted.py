@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from jaxacct._method import Method, Query
-from jaxacct._types import TooFineError
+from jaxacct._patience import told
+from jaxacct._sharing import shared
+from jaxacct._types import OrderEdgeWarning, PrecisionWarning, TooFineError
 from jaxacct.answering._found import Asked, Found
 from jaxacct.answering._lanes import Answer
 from jaxacct.answering._question import Question
@@ -23,7 +25,7 @@ from jaxacct.answering._question import Question
 _LEAST = 1e-40  # delta down to which is looked: epsilons at smaller ones take long
 _NEAR = 5  # rungs between the ends of what is analysed up to which nothing more is looked for
 _GROWTH = 8  # of the steps down the ladder, until one leads too far
-_MOST_PROBES = 24  # one is enough where there is nothing to gain, some ten where there is much
+_MOST_PROBES, _USUAL_PROBES = 24, 8  # one is enough where there is nothing to gain, some ten where there is much
 
 
 def invert(found: Found, answer: Callable[[Question], Found]) -> None:
@@ -83,11 +85,12 @@ class _Ladder:
         self._last = math.floor(-math.log(max(low, _LEAST)) / self._step)
         self.method: Method | None = None
 
+    @shared()
     def least(self) -> float:
         """The delta on the last rung that is confirmed; 1 where none is."""
         good, bad, leap, is_slow = self._top, self._last + 1, 1, False
         at_good = at_bad = math.nan
-        for _ in range(_MOST_PROBES):
+        for _ in told(range(_MOST_PROBES), "epsilons at smaller deltas", _USUAL_PROBES):
             before = bad - good
             if before <= 1:
                 break
@@ -120,8 +123,9 @@ class _Ladder:
             progress=None,
         )
         try:
-            with warnings.catch_warnings():  # nobody asked for it
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings():  # nobody asked for it, but that it takes long is said
+                for category in (OrderEdgeWarning, PrecisionWarning):
+                    warnings.simplefilter("ignore", category)
                 found = self._answer(asked)
         except TooFineError:
             return math.inf

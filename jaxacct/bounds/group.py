@@ -114,6 +114,7 @@ def _unamplified(run: Any, size: int) -> Mechanism | None:
     return Composed(release, int(run.num_selected) * int(run.num_epochs))
 
 
+@shared()  # the record's loss distributions serve every step
 def _one_after_the_other(
     mechanism: Group, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
@@ -128,16 +129,27 @@ def _one_after_the_other(
     share = 1.0 if query is Query.DELTA else _SHARE
     deltas = told(itertools.repeat(None), "deltas of a search", _NUM_HALVINGS)
 
-    def delta(epsilon: float) -> float:
+    def of_one(epsilon: float) -> float:
         next(deltas)
-        one = at.ask(run, Query.DELTA, _share_down(epsilon, size), 1e-2, wants_lower=False, share=share).upper
+        return at.ask(run, Query.DELTA, _share_down(epsilon, size), 1e-2, wants_lower=False, share=share).upper
+
+    def delta(epsilon: float) -> float:
+        return of_all(of_one(epsilon), epsilon)
+
+    def of_all(one: float, epsilon: float) -> float:
         log_growth = epsilon - epsilon / size + math.log(size) if epsilon < 1e-6 else _log_growth(epsilon, size)
         return grown(one, log_growth, 2**13)
 
     if query is Query.DELTA:
-        found = delta(target)
+        one = of_one(target)
+        found = of_all(one, target)
         for epsilon in _smaller(target):
-            before, found = found, min(found, delta(epsilon))
+            if size * one >= min(
+                found, 1.0
+            ):  # at smaller epsilons one record's delta is no less, the factor at least m
+                break
+            one = of_one(epsilon)
+            before, found = found, min(found, of_all(one, epsilon))
             if found == before < 1.0:
                 break
         return dict.fromkeys(at.known, Ends(0.0, min(known, found)))
@@ -153,20 +165,19 @@ def _one_after_the_other(
                 break
         return epsilon * _OVER if epsilon < _MOST_EPSILON and delta(epsilon * _OVER) <= target else math.inf
 
-    with shared():  # the record's loss distributions serve every step
-        if delta(0.0) <= target:
-            return dict.fromkeys(at.known, Ends(0.0, 0.0))
-        high = first_doubling(lambda epsilon: delta(epsilon) <= target, limit=_MOST_EPSILON).upper
-        if math.isinf(high):  # it may hold at smaller ones only, between those that were tried
-            high = fixed_point()
-        else:
-            high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
-            for epsilon in _smaller(high):
-                value = delta(epsilon)
-                if value > _RISE * target:
-                    break
-                if value <= target:
-                    high = bisect(lambda x: delta(x) <= target, epsilon, epsilon / _RUNG, num_steps=_FEW_HALVINGS)
+    if delta(0.0) <= target:
+        return dict.fromkeys(at.known, Ends(0.0, 0.0))
+    high = first_doubling(lambda epsilon: delta(epsilon) <= target, limit=_MOST_EPSILON).upper
+    if math.isinf(high):  # it may hold at smaller ones only, between those that were tried
+        high = fixed_point()
+    else:
+        high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
+        for epsilon in _smaller(high):
+            value = delta(epsilon)
+            if value > _RISE * target:
+                break
+            if value <= target:
+                high = bisect(lambda x: delta(x) <= target, epsilon, epsilon / _RUNG, num_steps=_FEW_HALVINGS)
     return dict.fromkeys(at.known, Ends(0.0, min(known, high)))
 
 

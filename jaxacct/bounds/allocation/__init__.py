@@ -187,7 +187,7 @@ _WITHOUT_REDUCTION = (
     ),
     _published(
         "largest output",
-        "Chua et al. 2024, Theorem 4.2, threshold events",
+        "Chua et al. 2024, Balls-and-Bins Sampling for DP-SGD, threshold events",
         largest_output_epsilon,
         largest_output_delta,
         ends=Bound.LOWER,

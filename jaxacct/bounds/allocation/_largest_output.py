@@ -32,10 +32,10 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
         remove:  sup_C P(max >= C) - e^eps Q(max >= C),    add:  sup_C Q(max < C) - e^eps P(max < C),
         Q(max < C) = Phi(C/sigma)^N,    P(max < C) = Phi((C-1)/sigma)^{kE} Phi(C/sigma)^{N - kE},    N = tE.
 
-    Chua et al. 2024, Theorem 4.2 (RA-S20). Any event gives a lower bound, for each epsilon >= 0, 1 <= k <= t and E (the
-    maximum over all epochs; exact in the paper for k = E = 1). Gaussian noise; 0 for other releases. Near exact where
-    one output gives the record away, loose for large sigma. Rounded down: both probabilities from sums of log Phi,
-    their errors and those of the thresholds taken off.
+    Chua et al. 2024, Balls-and-Bins Sampling for DP-SGD (RA-S20). Any event gives a lower bound, for each epsilon >= 0,
+    1 <= k <= t and E (the maximum over all epochs; the paper has k = E = 1). Gaussian noise; 0 for other releases. Near
+    exact where one output gives the record away, loose for large sigma. Rounded down: both probabilities from sums of
+    log Phi, their errors and those of the thresholds taken off.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._largest_output import largest_output_delta
