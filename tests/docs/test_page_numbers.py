@@ -156,7 +156,7 @@ CLAIMS = (
     ),
     Claim(
         TRAINING,
-        "by Renyi divergences two of these have an epsilon above {:.1f}",
+        "by Rényi divergences two of these have an epsilon above {:.1f}",
         lambda: (math.floor(10 * ja.epsilon(ja.PoissonSampled(ONE, 0.01, 2), 1e-6, precision=math.inf)) / 10,),
     ),
     Claim(TRAINING, "that any batch of the run is truncated is {:.0e}", lambda: (_batches._OVERFLOW,)),
