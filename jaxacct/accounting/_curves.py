@@ -183,7 +183,8 @@ def pld(
       A `Pld`, whose `bound` and `direction` are those asked for.
 
     Raises:
-      ValueError: if an argument is out of range or traced, or the mechanism has no loss distribution here.
+      ValueError: if an argument is out of range or traced, the mechanism has no loss distribution here, or it has none
+        from below: shuffled, truncated and replaced batches, and rounds of noisy reports.
       TooFineError: (a ValueError) if the grid would have too many points to hold.
 
     >>> import jaxacct as ja

@@ -121,6 +121,12 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
     return parts
 
 
+def check_from_above(mechanism: Mechanism, bound: Bound) -> None:
+    """None, unless a lower distribution is asked of what is known by one that dominates it, and by no other."""
+    if bound is Bound.LOWER:
+        raise ValueError(f"bound='lower' must be 'upper': mechanism={mechanism!r} is known by what dominates it only")
+
+
 def step_for(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:
     """float: the step between losses, in nats, at `resolution` cells for one standard deviation of a part's loss.
 

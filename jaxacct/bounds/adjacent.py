@@ -18,7 +18,7 @@ from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import fixed_batches, group, parallel_poisson, shuffled_batches
 from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
-from jaxacct.bounds._distribution import Distribution, loss_distribution, parts_by_laws
+from jaxacct.bounds._distribution import Distribution, Parts, check_from_above, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds._replaced_step import REPLACED_STEP
@@ -26,7 +26,6 @@ from jaxacct.bounds._stand_in import in_own_relation, of_stand_in
 from jaxacct.bounds._two_steps import adds, in_two_steps, unamplified
 from jaxacct.bounds.fixed_batches import FIXED, Adjacency, adjacency_of
 from jaxacct.bounds.fixed_batches import bracket as bracket_fixed
-from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms import (
     Composed,
     FixedBatches,
@@ -63,8 +62,13 @@ def _theorem(mechanism: Any) -> str:
     return THEOREM if fixed is None else fixed.theorem
 
 
-def _laws(mechanism: Any, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
-    return _pair_of(mechanism).laws(step, side, tail)
+_by_laws = parts_by_laws(lambda mechanism, step, side, tail: _pair_of(mechanism).laws(step, side, tail))
+
+
+def _parts(mechanism: Any, step: float, bound: Bound, tail: float) -> Parts:
+    if _is_fixed(mechanism):
+        check_from_above(mechanism, bound)
+    return _by_laws(mechanism, step, bound, tail)
 
 
 def _largest(mechanism: Any) -> float:
@@ -267,7 +271,7 @@ def _has_pair_or_is_empty(mechanism: Any) -> bool:
 
 _PAIRS = Distribution(
     theorem=_theorem,
-    parts=in_own_relation(parts_by_laws(_laws)),
+    parts=in_own_relation(_parts),
     scale=_scale,
     largest_loss=_largest,
     below=itself,

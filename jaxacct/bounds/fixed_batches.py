@@ -39,7 +39,15 @@ from jaxacct._patience import say_long
 from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct.bounds import bases
-from jaxacct.bounds._distribution import PLAIN_TAIL, Distribution, loss_distribution, parts_by_laws, reader
+from jaxacct.bounds._distribution import (
+    PLAIN_TAIL,
+    Distribution,
+    Parts,
+    check_from_above,
+    loss_distribution,
+    parts_by_laws,
+    reader,
+)
 from jaxacct.bounds._full_batches import Full, copies, filled, kept, present
 from jaxacct.bounds._mirrored import Mirrored, mirrored
 from jaxacct.bounds._nearby import below_nearby
@@ -365,9 +373,17 @@ def _cut_pair(run: TruncatedPoisson) -> Mirrored:
     return found.pair
 
 
+_cut_laws = parts_by_laws(lambda run, step, side, tail: _cut_pair(run).laws(step, side, tail))
+
+
+def _cut_parts(run: TruncatedPoisson, step: float, bound: Bound, tail: float) -> Parts:
+    check_from_above(run, bound)
+    return _cut_laws(run, step, bound, tail)
+
+
 CUT = Distribution(
     theorem=_CUT,
-    parts=parts_by_laws(lambda run, step, side, tail: _cut_pair(run).laws(step, side, tail)),
+    parts=_cut_parts,
     scale=lambda run: _cut_pair(run).whole_scale(),
     largest_loss=unbounded,
     below=only_analysed,

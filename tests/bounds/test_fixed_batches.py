@@ -293,3 +293,23 @@ def test_where_hardly_a_batch_is_cut_no_distribution_is_made(relation, monkeypat
     found = ja.epsilon(run, 2e-10, neighboring_relation=relation)
     assert ends.lower <= found <= ends.upper * 1.001
     assert ends.upper - ends.lower < 1e-4 * ends.lower
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        ja.ReplaceOne(ja.FixedBatches(ja.Gaussian(2.0), 20, 1, 8)),
+        ja.ZeroOut(ja.FixedBatches(ja.Gaussian(2.0), 20, 1, 8)),
+        ja.TruncatedPoisson(ja.Gaussian(2.0), 0.1, 5, 2, 8),
+        ja.ZeroOut(ja.TruncatedPoisson(ja.Gaussian(2.0), 0.1, 5, 2, 8)),
+        ja.ShuffledBatches(ja.Gaussian(2.0), 10),
+        ja.Shuffled(ja.GaussianReports(2.0), 1000, 3),
+        ja.Composed((ja.ShuffledBatches(ja.Gaussian(2.0), 10), ja.ShuffledBatches(ja.Gaussian(3.0), 5))),
+    ],
+    ids=lambda run: type(run).__name__,
+)
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_what_is_known_from_above_only_has_no_lower_distribution(run, direction):
+    """Their laws dominate a run: rounded the other way they are above it still, or nothing."""
+    with pytest.raises(ValueError, match="bound='lower' must be 'upper'"):
+        ja.pld(run, bound="lower", direction=direction)

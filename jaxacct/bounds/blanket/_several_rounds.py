@@ -14,7 +14,7 @@ from typing import Any
 from jaxacct import _trees
 from jaxacct._method import always, only_analysed
 from jaxacct._types import Bound, Direction, TooFineError
-from jaxacct.bounds._distribution import Distribution, Parts
+from jaxacct.bounds._distribution import Distribution, Parts, check_from_above
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases._base import unbounded
@@ -92,7 +92,7 @@ def _pld(mechanism: Any, step: float, tail: float, direction: Direction) -> Pld:
 
 
 def _parts(mechanism: Any, step: float, bound: Bound, tail: float) -> Parts:
-    del bound  # it is known from above only
+    check_from_above(mechanism, bound)
     return lambda direction: [(_pld(mechanism, step, tail, direction), int(mechanism.num_epochs))]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, always, only_analysed
 from jaxacct._types import Bound, Direction, Ends, LastBatch
-from jaxacct.bounds._distribution import Distribution, Parts
+from jaxacct.bounds._distribution import Distribution, Parts, check_from_above
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases._base import unbounded
@@ -145,7 +145,7 @@ def _pld(mechanism: Any, step: float, tail: float, direction: Direction) -> Pld:
 
 
 def _parts(mechanism: Any, step: float, bound: Bound, tail: float) -> Parts:
-    del bound  # it is known from above only
+    check_from_above(mechanism, bound)
     return lambda direction: [(_pld(mechanism, step, tail, direction), _repeats(mechanism))]
 
 
