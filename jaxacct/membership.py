@@ -102,7 +102,9 @@ def tradeoff(
     mechanism = in_relation(mechanism, neighboring_relation)
     check_scalars(mechanism)
     error = checked_array("false_positive_rate", false_positive_rate).astype(np.float64)
-    if is_gaussian(mechanism):
+    if mechanism.loses_nothing():
+        found = 1.0 - error
+    elif is_gaussian(mechanism):
         found = _GAUSSIAN(error, _mu(mechanism))
     elif _is_one_pair(mechanism):
         found = _of_pair(mechanism, error)
@@ -191,7 +193,7 @@ def _of_pair(mechanism: Shuffled, error: NDArray[Any]) -> Any:
 def _is_cheap(mechanism: Mechanism) -> bool:
     """Whether what answers for delta takes little at each epsilon: the bracket that comes first, or all methods."""
     methods = [step.method for step in plan(question_of(in_place_of(mechanism), Query.DELTA, 1.0))]
-    asked = methods[:1] if isinstance(methods[0], BracketMethod) else methods
+    asked = methods[:1] if methods and isinstance(methods[0], BracketMethod) else methods
     on_host = all(isinstance(m, BracketMethod) or _is_of_lanes(m) for m in asked)
     return on_host and all(m.cost <= Cost.TENTHS and m.engine is not Engine.DISTRIBUTIONS for m in asked)
 

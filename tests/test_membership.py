@@ -172,3 +172,10 @@ def test_without_false_alarms_delta_alone_is_caught():
     """It read 1e-3: beside a rate of 0 that was taken to be negligible."""
     assert 1e-7 <= 1.0 - ja.tradeoff(ja.EpsilonDelta(1.0, 1e-7), 0.0) <= 1.001e-7
     assert ja.tradeoff(ja.EpsilonDelta(1.0, 1e-7), [0.0, 0.1])[0] >= 1.0 - 1.001e-7
+
+
+def test_what_has_no_analysis_has_no_errors_to_promise():
+    selection = ja.PrivateSelection(ja.FixedBatches(ja.Gaussian(1.5), 7394, 1606, 3), 19.4, 0.5)
+    run = ja.Composed((ja.Skellam(3.4, 2), ja.Group(selection, 3)), (4, 2))
+    assert ja.epsilon(run, 1e-5) == math.inf
+    assert ja.tradeoff(run, 0.5) == 0.0

@@ -239,4 +239,4 @@ def _interval(
     found = answer(interval_question(mechanism, query, target, precision, progress))
     high = float(found.high)
     low, analysis_low = (max(0.0, min(float(end), high)) for end in (found.low, found.analysis_low))  # not -0.0
-    return Interval(low, high, analysis_low)
+    return Interval(low, high, max(low, analysis_low))  # what was analysed loses no less than the mechanism

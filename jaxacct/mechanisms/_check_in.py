@@ -65,4 +65,4 @@ class CheckIn(Mechanism):
         return (check_in, SHUFFLED_REPORTS)
 
     def loses_nothing(self) -> bool:
-        return bool(self.check_in_prob == 0) or self.mechanism.loses_nothing()
+        return bool(self.check_in_prob == 0) or bool(self.dropout_prob == 1) or self.mechanism.loses_nothing()

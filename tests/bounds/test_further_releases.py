@@ -371,3 +371,12 @@ def test_gaussian_of_a_zcdp_guarantee(rho):
     assert ja.rdp(release, [2.0]).values[0] == pytest.approx(2 * rho, rel=1e-12)
     assert 1 / (2 * mpmath.mpf(release.noise_multiplier) ** 2) <= rho
     assert ja.epsilon(release, 1e-6) <= ja.epsilon(ja.ZCdp(rho), 1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
+def test_mixtures_of_too_little_noise_are_not_resolved():
+    """Losses beyond what doubles hold: nothing is known but that, and nothing overflows."""
+    for noise in (1e-7, 1e-8, 1e-100):
+        run = ja.MixtureOfGaussians(noise, (0.0, 1.0, 2.0), (0.5, 0.3, 0.2))
+        assert ja.epsilon_interval(run, 1e-6).upper == np.inf
+        assert ja.delta(run, 1.0) >= 0.5

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 from scipy.special import ndtr
+from support.mechanisms import logistic
 
 import jaxacct as ja
 from jaxacct._method import Bracketing, Query
@@ -246,3 +247,21 @@ def test_a_root_that_does_not_exist_is_given_up_early(monkeypatch):
         epsilon = one_round_epsilon(8.2e9, 0.95, math.log(8.2e-8))
     assert 24.0 < epsilon < 24.0793
     assert len(asked) < 60
+
+
+_REPORTS = [ja.GaussianReports(3.0), ja.DensityReports(logistic, 3.0), ja.LocalRandomizer(1.0)]
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("reports", _REPORTS, ids=lambda reports: type(reports).__name__)
+def test_where_nobody_reports_nothing_is_lost(reports, rounds):
+    for run in (ja.CheckIn(reports, 100, 0.0, rounds), ja.CheckIn(reports, 100, 0.1, rounds, dropout_prob=1.0)):
+        assert ja.epsilon(run, 1e-6) == 0.0
+        assert ja.delta(run, 0.0) <= 1e-300
+        assert ja.tradeoff(run, 0.1) == 0.9
+
+
+@pytest.mark.parametrize("method", ["privacy blanket", "shuffled order"])
+def test_each_method_knows_that_nobody_reports(method):
+    run = ja.CheckIn(ja.GaussianReports(3.0, dimension=1), 100, 0.0)
+    assert ja.epsilon(run, 1e-6, method=method) == ja.delta(run, 0.5, method=method) == 0.0

@@ -132,6 +132,8 @@ def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
 
     Which of the two bounds is the law's own `side`.
     """
+    if not law.blur < MAX_LOSS:
+        raise TooFineError(f"losses that are known up to {law.blur:.3g} nats only: there is too little noise")
     upper = law.side is Side.UPPER
     bound = Bound.UPPER if upper else Bound.LOWER
     kept = law.masses if upper else np.where(law.masses > SMALLEST, law.masses, 0.0)

@@ -110,8 +110,8 @@ def blanket_round(mechanism: Any) -> Round | None:
 
 
 def has_blanket(mechanism: Any) -> bool:
-    """bool: whether what its reports have in common is known."""
-    return blanket_round(mechanism) is not None
+    """bool: whether what its reports have in common is known, or nobody reports."""
+    return (is_scalar(mechanism) and mechanism.loses_nothing()) or blanket_round(mechanism) is not None
 
 
 # What single reports tell, which is an epsilon that is known to do

@@ -71,6 +71,8 @@ def _bracket(
     answer: Answers, mechanism: Any, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
     """Upper ends by ``answer(mechanism, query, target, an epsilon that is known to do)``."""
+    if mechanism.loses_nothing():
+        return {Direction.REMOVE: Ends(0.0, 0.0)}
     upper = query.worst
     if query is Query.DELTA or target >= _LEAST_DELTA:
         high = (

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxacct._method import Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds.blanket._known import density_law_of, has_blanket, users_of
+from jaxacct.bounds.blanket._known import blanket_round, density_law_of, users_of
 from jaxacct.divergence.check_in._response import response_floor_epsilon, response_floor_log_delta
 from jaxacct.special import ULP, down
 
@@ -51,7 +51,7 @@ SIGNS = BracketMethod(
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.LOWER}),
     cost=Cost.MILLISECONDS,
-    applies=has_blanket,
+    applies=lambda mechanism: blanket_round(mechanism) is not None,
     bracket=_bracket,
     below=itself,
     regime="one round; a stated density",
