@@ -8,7 +8,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct import _patience, _sharing, _work
-from jaxacct._method import Query
+from jaxacct._method import Cost, Query
 from jaxacct.accounting import _compare
 from jaxacct.bounds import _distribution, _two_steps
 from jaxacct.bounds._two_steps import in_two_steps
@@ -264,7 +264,10 @@ def test_a_beaten_method_is_asked_where_no_other_has_an_answer():
     from jaxacct.answering._question import Question
 
     class Method:
-        name = "slow"
+        name, cost = "slow", Cost.SECONDS
+
+    class ClosedForm:
+        name, cost = "slow", Cost.MICROSECONDS
 
     run, d = ja.Gaussian(1.0), ja.Direction.REMOVE
 
@@ -277,6 +280,7 @@ def test_a_beaten_method_is_asked_where_no_other_has_an_answer():
         assert not _beaten.is_beaten(Method, question(1e-60), d)
         _beaten.note_beaten(Method, question(1e-60), d, 2.1, 1.0)
         assert _beaten.is_beaten(Method, question(1.5e-59), d)
+        assert not _beaten.is_beaten(ClosedForm, question(1.5e-59), d)
         assert not _beaten.is_beaten(Method, question(1.7e-59), d)
         assert not _beaten.is_beaten(Method, question(1e-60, wants_lower=True), d)
         assert not _beaten.is_beaten(Method, question(1e-60), ja.Direction.ADD)
