@@ -462,7 +462,7 @@ MEASURED = (
         ),
     ),
     Claim(LIMITS, "random allocation to {}, mostly", lambda: (_rows("MAPS.md")["allocation"][2],)),
-    Claim(LIMITS, "check-ins to {}, where", lambda: (_rows("MAPS.md")["check-in"][2],)),
+    Claim(LIMITS, "check-ins to {}.", lambda: (_rows("MAPS.md")["check-in"][2],)),
     Claim(
         README,
         "the two ends agree to {} digits in the median",
