@@ -210,7 +210,7 @@ def _assert_close(
     assert np.all(same), (one, other, one - other, setting)
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(("signature", "name"), list(_cases()))
 def test_numpy_and_compiled_programs_agree(signature, name):
     _compare(signature, name)
@@ -390,13 +390,13 @@ def _kernel_cases(table):
         yield pytest.param(name, is_optimised, marks=marks)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("name", "is_optimised"), list(_kernel_cases(MODULE_KERNELS)))
 def test_kernels_of_modules_agree(name, is_optimised):
     _compare_kernel(name, MODULE_KERNELS[name], is_optimised)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "is_optimised"), list(_kernel_cases(STATEMENTS)))
 def test_kernels_of_statements_agree(name, is_optimised):
     _compare_kernel(name, STATEMENTS[name], is_optimised)

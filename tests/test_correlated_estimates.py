@@ -15,6 +15,7 @@ REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 DEVIATIONS = 5.0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", ["naive", "importance"])
 @pytest.mark.parametrize("direction", ja.Direction)
 def test_estimates_are_near_quadrature(direction, method):

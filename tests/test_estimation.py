@@ -285,7 +285,7 @@ def test_proposals_are_finite(sigma, t, epsilon):
 # Estimates
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "t", "epsilon", "direction", "delta"), POINTS)
 def test_importance_sampling_is_right_for_small_deltas(sigma, t, epsilon, direction, delta):
     found = estimate_delta(
@@ -309,6 +309,7 @@ def test_samplers_are_right(sigma, t, epsilon, direction, delta, method):
     assert delta < found.upper_confidence
 
 
+@pytest.mark.more
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("method", [Sampler.NAIVE, Sampler.ORDER_STATISTICS])
 @pytest.mark.parametrize(
@@ -328,6 +329,7 @@ def test_epochs(epsilon, epochs, direction, delta, method):
     assert abs(found.mean - delta) < MAX_ERRORS * found.standard_error
 
 
+@pytest.mark.more
 def test_two_of_three():
     """An anchor number of our specification, by quadrature."""
     found = estimate_delta(allocation(1.0, 3, 2), 0.5, num_samples=10**6, seed=0, direction=REMOVE)
@@ -335,6 +337,7 @@ def test_two_of_three():
     assert found.standard_error < 5e-4
 
 
+@pytest.mark.sample(2)
 @directions
 @pytest.mark.parametrize(("t", "k", "epochs"), [(2, 2, 3), (1, 1, 1), (1, 1, 4)])
 def test_every_step_selected_is_the_gaussian_mechanism(t, k, epochs, direction):
@@ -353,6 +356,7 @@ def test_four_of_a_hundred():
 CONFIDENCE, REPEATS = 0.9, 200
 
 
+@pytest.mark.more
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("sigma", "t", "epsilon", "direction", "delta", "method"),

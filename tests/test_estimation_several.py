@@ -17,7 +17,7 @@ def _run(sigma: float, steps: int, selected: int, epochs: int = 1) -> ja.RandomA
     return ja.RandomAllocation(ja.Gaussian(sigma), steps, selected, epochs)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("direction", ja.Direction)
 @pytest.mark.parametrize("case", [(1.0, 3, 2, 0.8), (1.0, 3, 2, 3.0), (0.6, 3, 2, 6.0), (2.0, 4, 3, 0.6)])
 def test_unbiased_in_few_steps(case: tuple[float, int, int, float], direction: ja.Direction) -> None:
@@ -33,7 +33,7 @@ def test_unbiased_in_few_steps(case: tuple[float, int, int, float], direction: j
     assert truth.lower <= found.upper_confidence < 1.3 * truth.upper
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "case",
     [

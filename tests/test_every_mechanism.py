@@ -102,6 +102,7 @@ def test_programs_give_what_is_given_outside(name, x64):
     assert inside >= outside * (1 - TOL_ROUNDING)  # rounded up
 
 
+@pytest.mark.sample(4)
 @each(TRACED)
 def test_every_field_may_be_traced(name):
     """All of them and the target at once: traced only, which compiles nothing."""

@@ -139,6 +139,7 @@ def test_chosen_lines_of_a_gaussian_lie_just_below_it():
     assert (lines >= exact * (1.0 - 1e-3)).all()
 
 
+@pytest.mark.more
 def test_tiny_noise_is_answered_before_every_line_is_asked(monkeypatch):
     """Each delta would take seconds; no line is above 0 at these rates, looked at closely where that may be."""
     run = ja.PoissonSampled(ja.Gaussian(0.01), 0.01, 1000)

@@ -27,6 +27,7 @@ def _told(ask):
     return found, [w.message for w in caught if isinstance(w.message, ja.EstimateWarning)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_it_is_between_quadrature_and_what_is_certified(name):
     run = SMALL[name]
@@ -60,6 +61,7 @@ def test_it_is_asked_by_name_only_and_is_no_bound():
         ja.epsilon(ja.Composed(RUN, 2), 1e-2, method=NAME)
 
 
+@pytest.mark.more
 def test_calibration_says_the_confidence_of_all_that_was_tried():
     """The example of jax_privacy: 3.683 by samples without a confidence, 3.82 certified."""
     found, told = _told(lambda: ja.calibrate(EXAMPLE, "noise_multiplier", 1.0, 5e-3, method=NAME))
@@ -71,6 +73,7 @@ def test_calibration_says_the_confidence_of_all_that_was_tried():
     assert _told(lambda: ja.epsilon(run, 5e-3, method=NAME))[0] <= 1.0
 
 
+@pytest.mark.more
 def test_each_noise_multiplier_of_a_search_has_samples_of_its_own(monkeypatch):
     """Where the next one is depends on the samples of those before: shared ones would not keep their confidence."""
     seeds, true = {}, _sampled.bins.samples
@@ -85,6 +88,7 @@ def test_each_noise_multiplier_of_a_search_has_samples_of_its_own(monkeypatch):
     assert len({next(iter(runs)) for runs in seeds.values()}) > 2
 
 
+@pytest.mark.more
 def test_counts_are_calibrated_where_a_method_covers_some_of_them():
     """Of very many epochs nothing is sampled: that is too much, and no wrong name."""
     run = ja.BallsInBins((1.0, 0.5), 4.0, 4, 1)
@@ -135,6 +139,7 @@ def test_statements_in_json_say_its_failure():
     assert "failure" not in facts
 
 
+@pytest.mark.more
 def test_the_command_line_calls_it_an_estimate(capsys):
     assert main(["delta", *COMMAND, "Monte-Carlo", "--noise-multiplier", "1.5", "--epsilon", "1"]) == 0
     assert "not certified" in capsys.readouterr().out.splitlines()[0]
@@ -182,6 +187,7 @@ class Apart(Executor):
         return done
 
 
+@pytest.mark.more
 def test_workers_say_that_they_estimate():
     swept = {"grid": {"noise_multiplier": [1.5, 2.0]}, "target_epsilon": 1.0, "method": NAME, "executor": Apart()}
     _, (one,) = _told(lambda: ja.sweep(RUN, **swept))

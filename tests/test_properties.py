@@ -530,7 +530,7 @@ TRACED = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", TRACED)
 def test_traced_bad_values_fail_closed(name):
     bad = BAD_TRACED + ([1.5] if name == "Poisson, prob" else [2000.0] if name == "allocation, selected" else [])
@@ -538,6 +538,7 @@ def test_traced_bad_values_fail_closed(name):
     never_nan([ask(jnp.float32(v)) for v in bad], bad, worst=INF)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["Gaussian, noise", "Gaussian, target", "allocation, noise"])
 def test_traced_bad_values_give_delta_one(name):
     ask = jax.jit(lambda v: delta_of(*TRACED[name](v, 1.0)))

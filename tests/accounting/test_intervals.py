@@ -199,6 +199,7 @@ def test_bad_questions():
             ask()
 
 
+@pytest.mark.more
 def test_hard_corners_are_explicit() -> None:
     """Too large to hold, or losses beyond the doubles: said in words, and the interval falls back to Renyi bounds."""
     with pytest.raises(ValueError, match="ask for a lower resolution"):

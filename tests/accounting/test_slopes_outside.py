@@ -54,6 +54,7 @@ def slope_by_differences(ask: Any, x: float) -> float:
     return ask(x) * (math.log(up) - math.log(down)) / (x * (math.log1p(_STEP) - math.log1p(-_STEP)))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.more] * (name in ("group", "replaced"))) for name in FAMILIES]
@@ -144,6 +145,7 @@ def test_what_is_out_of_range_raises_as_outside() -> None:
         jax.grad(lambda s: ja.epsilon(ja.Gaussian(s), 1e-6))(-1.0)
 
 
+@pytest.mark.more
 def test_second_derivatives_are_those_of_programs() -> None:
     def ask(s: Any) -> Any:
         return ja.epsilon(ja.Gaussian(s), 1e-6)

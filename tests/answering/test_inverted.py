@@ -61,6 +61,7 @@ def there_and_back(mechanism, delta):
     return back, again, epsilon
 
 
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")
 @pytest.mark.parametrize("name", some(MISSED, SLOW))
 def test_what_one_question_missed(name):

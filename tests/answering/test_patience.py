@@ -321,6 +321,7 @@ def test_intervals_at_deep_deltas_of_rare_cut_batches_are_told_of_before_any_wor
         ja.epsilon(run, 1e-5)
 
 
+@pytest.mark.more
 def test_a_delta_of_rare_large_losses_takes_no_long_law():
     """Laws that are sharp at all deltas reached to 2^24 points, some 20 seconds, and no closer."""
     run = ja.TruncatedPoisson(ja.Gaussian(0.723572399700694), 0.0003212563474044414, 2, 1, 13583)

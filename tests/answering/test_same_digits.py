@@ -44,6 +44,7 @@ QUESTIONS: dict[str, tuple[Callable[[], Any], int]] = {
 DEAR = [name for name, (_, times) in QUESTIONS.items() if times < TIMES]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("name", "times"),
     [

@@ -38,6 +38,7 @@ def one(seed, size=2000, **options):
 # Simulated runs
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("measure", [many, one])
 def test_simulated_runs_stay_below_the_certified_end(measure):
     found = np.array([measure(seed).epsilon for seed in range(NUM_SIMULATED)])

@@ -78,6 +78,7 @@ def _laplace_run(scales, cutoff, is_monotonic):
     return ja.AboveThreshold(*scales, cutoff, monotonic=is_monotonic)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", LAPLACE_RUNS, ids=str)
 def test_answers_are_no_easier_to_tell_than_bounds_say(case):
     scales, cutoff, is_monotonic, queries, moved = case

@@ -80,7 +80,7 @@ RUNS = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "allocated")) for n in RUNS])
 @pytest.mark.parametrize("relation", [ONE, OUT])
 def test_inside_jit(name: str, relation: str) -> None:

@@ -247,6 +247,7 @@ def test_epochs_of_a_schedule_add_up() -> None:
         )
 
 
+@pytest.mark.more
 def test_bounds_grow_with_the_steps_done_and_fall_with_the_noise() -> None:
     orders = (1.5, 2.0, 3.5, 16.0)
     done = [PartialAllocation(ja.Gaussian(1.0), 50, n) for n in (1, 10, 49, 50)]

@@ -83,6 +83,7 @@ def columns_of(rows):
     return [np.array(x, np.float64) for x in zip(*rows, strict=True)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
 def test_epsilon_is_as_outside(programs, wide, kind):
@@ -96,6 +97,7 @@ def test_epsilon_is_as_outside(programs, wide, kind):
         assert float(value) <= above * ends.upper
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "kind", [*(pytest.param(kind, marks=MORE) for kind in ("allocation", "few_outputs", *RARE)), "poisson", "clones"]
 )
@@ -229,6 +231,7 @@ REPORTS = [
 REPORTS += [(1.0, math.nan, 3.0, math.inf), (-1.0, 10.0, 3.0, math.inf), (0.0, 10.0, 3.0, 0.0), (2.0, 1.0, 4.0, 8.0)]
 
 
+@pytest.mark.more
 def test_reports_outside_the_range_of_laws(programs):
     *columns, most = columns_of(REPORTS)
     with jax.enable_x64(True):

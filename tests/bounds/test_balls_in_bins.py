@@ -18,6 +18,7 @@ REMOVE = ja.Direction.REMOVE
 DEVIATIONS = 5.0  # of samples, by which a bound may be below their mean
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_up_to_four_bins_by_quadrature(name):
     run = SMALL[name]
@@ -213,6 +214,7 @@ def _two_steps(coupling, second, epsilon):
     return removed, np.sum(mass * np.maximum(1.0 - math.exp(epsilon) * ratio, 0.0))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", [pytest.param(s, marks=[pytest.mark.more] * (s > 2)) for s in range(30)])
 def test_adversaries_that_look_at_the_outputs_lose_no_more(seed):
     """Ten of them each: the second gradient is a function of the first output, of norm at most 1; C of either sign."""

@@ -168,6 +168,7 @@ def test_pure_reports_lose_no_more_than_their_own_epsilon():
     assert ja.epsilon(CheckIn(ja.LocalRandomizer(0.5), 5, 0.7), 1e-35) == 0.5
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("size", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_profile_is_above_the_pair_at_many_points(size):
     num_users, prob, local, epsilon = random_points(size)

@@ -11,6 +11,7 @@ EVERYBODY = "shuffle of everybody"
 REPORTS = ja.GaussianReports(4.0)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("num_users", "rounds"), [(1000, 3), (50, 2)])
 def test_no_looser_than_the_shuffle(num_users, rounds) -> None:
     visits, shuffle = ja.CheckIn(REPORTS, num_users, 1.0, rounds), ja.Shuffled(REPORTS, num_users, rounds)
@@ -60,6 +61,7 @@ def test_only_where_everybody_reports() -> None:
     assert ja.epsilon(every, 1e-6, precision=math.inf) <= ja.epsilon(ja.Shuffled(REPORTS, 1000, 3), 1e-6) * 1.01
 
 
+@pytest.mark.more
 def test_points_of_a_batch_and_calibration() -> None:
     shuffle = ja.Shuffled(REPORTS, 1000, 2)
     found = ja.epsilon(ja.CheckIn(REPORTS, 1000, np.array([0.5, 1.0]), 2), 1e-6)

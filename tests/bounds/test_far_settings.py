@@ -40,6 +40,7 @@ def test_delta_is_at_most_the_probability_of_taking_part(epsilon, steps):
 REPORTS = [ja.LocalRandomizer(30.0), ja.LocalRandomizer(2.0, 0.1), ja.LocalRandomizer(1e5), ja.GaussianReports(0.3)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("reports", REPORTS, ids=repr)
 @pytest.mark.parametrize("rounds", [1, 10])
 def test_delta_of_check_ins_is_at_most_the_probability_of_taking_part(reports, rounds):
@@ -99,6 +100,7 @@ def test_targets_that_programs_take_for_0():
     assert not np.any(ask(below, shuffle, Query.DELTA, 1e-310 * ones).value)
 
 
+@pytest.mark.more
 def test_traced_numbers_that_programs_take_for_0():
     """A double below the normal ones is out of range; of a narrower type it is a normal double, and counts."""
     num_steps = 2**53 - 1
@@ -213,6 +215,7 @@ def test_no_epsilon_at_a_target_below_the_normal_doubles_has_a_lower_end():
     assert ja.epsilon_interval(run, 1e-300).lower > 36.0
 
 
+@pytest.mark.more
 def test_a_program_has_nearly_the_exact_epsilon_of_one_epoch():
     """Renyi divergences, which were all that it had, give five times as much."""
 
@@ -226,6 +229,7 @@ def test_a_program_has_nearly_the_exact_epsilon_of_one_epoch():
     assert inside(2e4) < 1e-3
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "make",
     [

@@ -118,7 +118,7 @@ def test_no_data_are_worse(run, name):
             assert found.upper <= attained * 1.05 + 1e-6
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("run", ["one of three", "cut rarely"])
 def test_no_data_are_worse_in_two_steps(run, name):
@@ -189,6 +189,7 @@ def test_where_nothing_is_cut_it_is_poisson():
         assert same * 0.97 < one < same * 1.05
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("records", "prob", "limit"), [(4, 0.5, 2), (6, 0.9, 1), (40, 0.5, 20), (30, 0.99, 5), (8, 1.0, 3), (9, 0.2, 9)]
 )

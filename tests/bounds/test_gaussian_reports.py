@@ -56,6 +56,7 @@ def _near(n, sigma, delta, rounds=1.0):
     return local * np.geomspace(0.8, 1.25, 81)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("n", "sigma", "delta"), SETTINGS)
 def test_one_round_is_the_least_over_local_epsilons(n, sigma, delta):
     epsilon, near = one_round_epsilon(n, sigma, math.log(delta)), _near(n, sigma, delta)

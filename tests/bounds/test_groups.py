@@ -151,6 +151,7 @@ def test_one_record_after_the_other(size):
     assert 0.9 * 0.5 * size <= ja.epsilon(pure, 1e-6) <= 0.5 * size * (1 + 1e-6)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("run", "noise", "epsilon"),
     [
@@ -242,6 +243,7 @@ def _fields(release):
     return release.noise_multiplier, release.sensitivities, release.probabilities
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")  # 1.4 % wide
 def test_many_steps_of_rare_shifts():
     """Epsilon was in [0, 1220]; and delta at 1 read 0.3306 from below, which is above the certified upper end."""

@@ -75,6 +75,7 @@ def test_epochs_of_one_step_are_not_below_the_exact_composition(
                 assert below <= epochs_upper(parts, epochs, order, Query.DELTA, truth)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "steps", "selected", "epsilon"), [(1.0, 3, 2, 2.0), (0.6, 3, 2, 5.0)])
 def test_one_epoch_with_the_angle_shown_is_not_below_the_truth(
     sigma: float, steps: int, selected: int, epsilon: float

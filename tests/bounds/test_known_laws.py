@@ -68,6 +68,7 @@ def beside(part, noise, count):
     return ja.Composed((part, ja.PoissonSampled(ja.Gaussian(noise), 0.1, 20)), (count, 1))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", EACH)
 def test_inside_is_as_sharp_as_outside(name):
     """A traced target, a traced count, and a traced part beside."""
@@ -79,6 +80,7 @@ def test_inside_is_as_sharp_as_outside(name):
     assert outside.lower <= found <= outside.upper * (1.0 + TOL)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", EACH)
 def test_a_traced_target_of_concrete_numbers(name):
     part = FAMILIES[name]
@@ -91,6 +93,7 @@ def test_a_traced_target_of_concrete_numbers(name):
     assert outside.lower <= found <= outside.upper * (1.03 if name in BY_PROFILE else 1.002)
 
 
+@pytest.mark.more
 def test_slopes_by_the_target_and_beside_a_known_part():
     run = functools.partial(beside, FAMILIES["mixture"])
     found = jax.jit(jax.grad(lambda noise, count, delta: ja.epsilon(run(noise, count), delta), argnums=(0, 2)))(

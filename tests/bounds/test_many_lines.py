@@ -80,6 +80,7 @@ def _two_steps(sigma, s):
         return complex(mean * mp.quad(lambda h: mp.cosh(h * tau) ** s * mp.npdf(h), mp.linspace(-edge, edge, 33)))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "order"), [(4.0, 7.0), (8.0, 13.0), (8.0, 25.0)])
 @np.errstate(all="ignore")
 def test_added_moments_of_two_steps(sigma, order):
@@ -99,6 +100,7 @@ def test_added_moments_of_two_steps(sigma, order):
     assert np.expm1(found.error[0]).max() <= 1e-4
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "order"), [(2.0, 4.0), (4.0, 13.0), (8.0, 25.0)])
 @np.errstate(all="ignore")
 def test_clipped_moments_of_two_steps(sigma, order):

@@ -65,6 +65,7 @@ def test_chains_are_no_less_than_the_bins_that_are_kept():
     assert len(kinds) == 8
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("direction", ja.Direction)
 @pytest.mark.parametrize("name", SMALL)
 def test_up_to_four_bins_by_quadrature(name, direction):
@@ -76,6 +77,7 @@ def test_up_to_four_bins_by_quadrature(name, direction):
     assert truth * (1 - 1e-7) <= found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.more] * (n == "T5")) for n in FOUND])
 def test_the_table(name):
     run, epsilon, _, groups = TABLE[name]
@@ -84,6 +86,7 @@ def test_the_table(name):
     assert found < groups
 
 
+@pytest.mark.more
 def test_the_second_row_of_the_table():
     """T2, the example of jax_privacy at noise 3.745: the arc of 7 bins, known apart by quadrature of its own."""
     for direction, known in ((REMOVE, 0.00951), (ADD, 0.00774)):
@@ -108,6 +111,7 @@ def test_a_thousand_bins_beside_a_million_weighted_samples():
         assert mean - DEVIATIONS * error <= ja.delta(run, epsilon, direction=direction, method=NAME)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["blt", "dense"])
 def test_dense_strategies_gain(name):
     """By white and shared parts: well below groups, and not below samples."""
@@ -139,6 +143,7 @@ def test_the_example_of_jax_privacy():
     assert 3.683 < noise <= 3.85
 
 
+@pytest.mark.more
 def test_epsilon_and_delta_agree():
     run, _, _, _ = TABLE["T3"]
     found = ja.epsilon(run, 1e-5, method=NAME)

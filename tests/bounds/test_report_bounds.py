@@ -50,6 +50,7 @@ def test_what_vectors_have_in_common_shrinks_with_their_dimension(dimension, eps
     assert found == pytest.approx(epsilon, rel=1e-3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_map_is_monotone(seed):
     """In the number of reports, the noise, the dimension, and the probability to join; and there are no gaps."""

@@ -32,6 +32,7 @@ def mixed(prob, direction, at, delta):
     return math.log(share * grown / prob), share * delta
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("prob", [1e-3, 0.3, 1.0])
 @pytest.mark.parametrize(("sigma", "t", "own", "remove", "add"), ALLOCATION)
 def test_one_sampled_epoch_is_the_exact_mixture(sigma, t, own, remove, add, prob):

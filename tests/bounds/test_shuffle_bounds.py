@@ -114,6 +114,7 @@ def test_simulator_is_the_shuffle_and_below_the_pair(seed):
         assert worst(*direct, math.exp(share * epsilon)) <= pure_upper(share * epsilon, 3, epsilon)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.quantity == "delta_blocks"], ids=lambda e: e.label)
 def test_block_procedure(entry):
     """The oracle equals the reference, and halves towards the pair's delta from both sides."""
@@ -513,6 +514,7 @@ def test_the_sum_of_the_reports_is_one_gaussian():
     assert alone.lower <= alone.upper <= alone.lower * (1 + 1e-9)
 
 
+@pytest.mark.more
 def test_signs_say_more_than_sums_at_little_noise():
     run = ja.Shuffled(ja.GaussianReports(0.5), 10**6)
     found = {e.method: e.value for e in ja.compare(run, 1e-6) if e.bound is ja.Bound.LOWER}

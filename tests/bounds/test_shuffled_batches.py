@@ -154,6 +154,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("sigma", "steps", "low", "high"), TABLE)
 def test_table(sigma, steps, low, high):
     found = ja.epsilon_interval(ja.ShuffledBatches(ja.Gaussian(sigma), steps), 1e-6)
@@ -182,7 +183,7 @@ def random_run(rng, *, most_steps=1e7):
     return noise, steps, 10.0 ** rng.uniform(-12, -2)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_monotone_and_never_above_the_known_batch(seed):
     """In the noise, the number of batches and delta, within what the searches leave open; both ends in order."""
@@ -199,7 +200,7 @@ def test_monotone_and_never_above_the_known_batch(seed):
     assert upper(noise, steps, min(3.0 * delta, 0.5)) <= slack * here.upper
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("last", ["full", "short", "dropped"])
 def test_delta_of_epsilon(seed, last):
@@ -391,6 +392,7 @@ def test_a_delta_that_is_no_double_is_not_0(run, relation):
     assert 0.0 < ja.delta(run, 2.787, neighboring_relation=relation) <= 2.0**-1022
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("steps_done", [229_555_013, 1_000_000])
 def test_delta_does_not_grow_with_what_is_booked_for_rounding(steps_done):
     run = ja.PartialShuffledBatches(ja.Gaussian(1.6), 5_835_176_863, steps_done)

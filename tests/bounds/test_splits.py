@@ -12,6 +12,7 @@ GIVEN = ja.EpsilonDelta(0.16, 0.1)
 BEGUN = ja.PartialAllocation(ja.Gaussian(0.9354757503204085), 10, 3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("epsilon", [0.0, 4e-4, 0.03])
 @pytest.mark.parametrize("run", [GIVEN, BEGUN, ja.ZCdp(0.3, 0.0)])
 def test_epsilons_near_zero(run, epsilon):
@@ -47,6 +48,7 @@ def test_one_step_takes_nearly_all_of_delta():
     assert ja.epsilon(pair, delta * (1.0 + 1e-6), neighboring_relation=ONE) <= 3.0 * 1.15
 
 
+@pytest.mark.more
 def test_the_addition_ends_where_the_removal_cannot():
     """Of an unfinished epoch of a guarantee with a delta: the removal's never ends, the addition's does."""
     run = ja.PartialAllocation(ja.EpsilonDelta(0.85, 0.1), 80, 17)

@@ -39,6 +39,7 @@ def _delta(noise, law, epsilon, steps, direction):
     return np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * (z[1] - z[0]) ** steps
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("direction", [REMOVE, ADD])
 @pytest.mark.parametrize("steps", [1, 2])
 @pytest.mark.parametrize(

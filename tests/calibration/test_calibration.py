@@ -272,6 +272,7 @@ TRACED = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", TRACED)
 def test_calibration_in_a_float32_program(name):

@@ -64,6 +64,7 @@ def holds(epsilon, setting):
     return point.log_upper - point.log_lower
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("n", "q", "local", "epsilon"), SETTINGS)
 def test_the_line_holds_the_sum_over_everything(n, q, local, epsilon):
     assert holds(epsilon, setting_of(n, q, local)) <= 2e-3

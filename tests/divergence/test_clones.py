@@ -517,6 +517,7 @@ def exact_tradeoff(n, p, local, error):
         return 1 - power
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("n", "p", "local"), [(1, 0.3, 1.0), (4, 0.6, 0.5), (7, 0.2, 2.0)])
 def test_tradeoff_brute_force(n, p, local):
     for error in (0.0, 1e-9, 0.01, 0.3, 0.45, 0.7, 0.99, 1.0):
@@ -547,6 +548,7 @@ def test_tradeoff_properties():
     assert slope == pytest.approx((tradeoff(0.0501) - tradeoff(0.0499)) / 2e-4, rel=1e-2)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("row", rows("chen-multinomial-rdp", "clone_gdp_mu_star"), ids=identity)
 def test_reference_gdp(row):
     got, want = clones_gdp(*pair_of(row["args"]), window=128, tolerance=1e-9), float(row["value"])
@@ -583,6 +585,7 @@ def test_the_mu_of_vertices_is_rounded_up():
             assert want <= got <= want * (1 + mp.mpf(1e-9))
 
 
+@pytest.mark.more
 def test_gdp_properties():
     n, p, local = 2000, math.exp(-1), 1.0
     mu = clones_gdp(n, p, local, window=512)

@@ -38,6 +38,7 @@ def _outcomes(n, p, local):
     return found
 
 
+@pytest.mark.more
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("n", "p", "local", "order", "height"), PAIRS)
 def test_moments_are_within_their_error(n, p, local, order, height):
@@ -254,6 +255,7 @@ def test_intervals_of_rounds_are_narrow_and_inside_the_loss_distribution(n, loca
     assert back.analysis_lower <= delta
 
 
+@pytest.mark.more
 def test_numpy_and_compiled_programs_agree():
     """The same source by NumPy and by XLA: a few units in the last place of the logarithms."""
     from jaxacct._precision import Kernel

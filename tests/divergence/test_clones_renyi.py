@@ -148,6 +148,7 @@ def test_steps_against_every_outcome(n, p, local, monkeypatch):
     np.testing.assert_allclose(low, every_low, rtol=3e-12)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("digits", [6.0, 12.0, 18.0])
 def test_errors_of_coarse_grids_are_added(digits, monkeypatch):
     # so few digits that what is left out, and the steps, show: the ends move apart and still enclose

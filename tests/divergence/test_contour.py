@@ -86,7 +86,7 @@ def test_moments_book_what_lies_outside_their_window(direction: Direction, monke
     assert heavy.min() > 0.1
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("case", STEPS)
 def test_moments_decay_from_a_height_on(case: tuple[float, ...], direction: Direction) -> None:

@@ -119,6 +119,7 @@ PATTERNS = {  # how values are off, as badly as they may be
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("log_density", TAILS)
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_each_side_is_above_where_little_is_known(log_density, pattern, monkeypatch):
@@ -205,6 +206,7 @@ def _binned(log_density, rate, inner):
     return [-np.diff(tail(ends - x * rate)) for x in (-1.0, 0.0, 1.0)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("log_density", TAILS)
 @pytest.mark.parametrize("prob", [1.0, 0.6])
 def test_no_data_of_two_to_four_users_tell_more(log_density, prob):

@@ -465,6 +465,7 @@ def test_sampled_gaussian_at_real_orders_falls_back_to_the_chord():
             assert excess(g, chord) <= TOL_SAMPLED, (s, p, a)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "q", "order"), [(30.0, 0.01, 2100.0), (50.0, 0.01, 2000.5), (300.0, 0.05, 1e4)])
 def test_sampled_gaussian_at_large_orders(sigma, q, order):
     """Little is lost there: a bound of the tail by a power of 2 would be all there is."""
@@ -478,6 +479,7 @@ def _power_term(a, s, q, z):
     return mp.exp(a * mp.log1p(q * mp.expm1(s * z - s * s / 2))) * mp.npdf(z)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("end", [-1.0, 2.0, 9.0])
 def test_sampled_gaussian_right_tail(end):
     """E[(1-q+qY)^a; z > end] by quadrature: never above, and near where the two terms are equal at the end."""

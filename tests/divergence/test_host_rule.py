@@ -34,6 +34,7 @@ def _rule(sigma, shape):
     return rule(noise, int(num_nodes(noise, shape)[0]), shape)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "rate", "share", "spacing"), _SETTINGS)
 @np.errstate(all="ignore")
 def test_clipped_transforms(sigma, rate, share, spacing):
@@ -59,6 +60,7 @@ def test_clipped_transforms(sigma, rate, share, spacing):
     assert abs(mean - lost) <= relative * abs(mean)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("sigma", "spacing"), [(0.4, 0.03), (0.7, 0.03), (1.0, 0.02), (2.0, 0.2), (5.0, 1.0)])
 @np.errstate(all="ignore")
 def test_whole_transforms(sigma, spacing):

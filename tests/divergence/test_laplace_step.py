@@ -64,6 +64,7 @@ def test_moments_in_doubles_are_those_of_mpmath(seed: int) -> None:
             assert abs(mp.mpc(found) - _moment(step, mp.mpc(at))) <= 1e-13 * abs(_moments(step, s[:1])[0])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_moments_within_their_error(seed: int) -> None:
     step, order, height = _drawn(seed)
@@ -77,6 +78,7 @@ def test_moments_within_their_error(seed: int) -> None:
             assert abs(truth / found - 1) <= math.expm1(error[n]), n
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_an_error_that_a_short_rule_makes_is_booked(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from jaxacct.divergence import _laplace_step
@@ -114,6 +116,7 @@ def test_decay_bounds_moments_at_low_heights() -> None:
             assert mp.log(abs(_moment(step, mp.mpc(1.01, b)) / whole)) <= bound
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("scale", "count", "epsilon"), [(0.5, 40, 20.3), (0.5, 40, 40.7), (0.25, 40, 80.3), (1.0, 48, 17.3)]
 )

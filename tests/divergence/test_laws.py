@@ -162,6 +162,7 @@ def check_average(average, base, noise, steps, share):
     return True
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("noise", "steps", "share"), FEW)
 def test_average_is_above_the_certified_profile(average, base, noise, steps, share):
     assert check_average(average, base, noise, steps, share)
@@ -209,6 +210,7 @@ BASES = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("which", range(len(BASES)))
 @pytest.mark.parametrize("blur", [0.0, 1e-7])
 def test_average_of_few_points_by_enumeration(average, which, blur):
@@ -233,6 +235,7 @@ def test_average_of_few_points_by_enumeration(average, which, blur):
         assert (truth_above <= above(law, x) * (1.0 + 1e-14) + 1e-16).all()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("off", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
 def test_values_that_err_by_themselves_leave_the_law_above(off):
     """A logistic variable of mean 1: values at the ends of pieces are as far off as they may be, masses are exact."""
@@ -291,6 +294,7 @@ def test_transform_errs_by_no_more_than_is_booked(transformed, centre, step, blu
                 assert blur > 1e-10 or abs(u) > 100 or error[k] <= 1e-10 * max(1.0, abs(total)) + 1e-18
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("centre", [1.3, -0.6])
 @pytest.mark.parametrize("cut", [np.inf, 2.5])
 def test_transform_has_fallen_as_said_up_to_the_edge(centre, cut):
@@ -412,6 +416,7 @@ EPSILONS = np.array([0.0, 0.31, 1.0, 1.7])
 LOG_DELTAS = np.log(np.array([1e-300, 1e-5, 0.02, 0.3]))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("add", [False, True])
 @pytest.mark.parametrize("counts", [(10, 0), (0, 1), (1, 1), (4, 3), (1, 0), (40, 20)])
 def test_compositions_of_few_points_by_enumeration(composed, add, counts):
@@ -488,6 +493,7 @@ def test_delta_of_a_single_release_counts_losses_that_may_be_above_epsilon(add):
         assert slope <= 0.0
 
 
+@pytest.mark.more
 def test_rates_are_those_of_the_sum():
     """Against differences of the sum at the same line, in what both laws depend on and in their counts."""
 

@@ -81,6 +81,7 @@ def law_and_pairs(kind, numbers, prob, num):
     return law, [((1 - q) * without + q * with_, without) for with_, without in exact(*numbers)]
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("prob", [1.0, 0.01, 0.7])
 @pytest.mark.parametrize(("kind", "numbers"), CASES)
 def test_law_is_above_the_profile_and_close(kind, numbers, prob):

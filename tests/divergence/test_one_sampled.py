@@ -90,6 +90,7 @@ def _step(sigma, q, steps=1):
 QUESTIONS = {"epsilon": (ja.epsilon, DELTA), "delta": (ja.delta, 0.3)}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("direction", [None, *Direction])
 def test_inside_a_program_it_is_what_it_is_outside(direction, question) -> None:
@@ -102,6 +103,7 @@ def test_inside_a_program_it_is_what_it_is_outside(direction, question) -> None:
         assert outside * (1 - 1e-7) <= found <= outside * (1 + 3e-7) + 1e-37
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("direction", Direction)
 def test_derivatives_are_those_of_the_answer(direction, question) -> None:
@@ -119,6 +121,7 @@ def test_derivatives_are_those_of_the_answer(direction, question) -> None:
     assert np.allclose(found, slopes, rtol=1e-4)
 
 
+@pytest.mark.more
 def test_a_traced_number_of_steps_has_a_law_where_it_may_be_one() -> None:
     found = jax.jit(jax.vmap(lambda t: ja.epsilon(_step(1.0, 0.02, t), DELTA)))(jnp.array([1, 2, 3]))
     for i, value in enumerate(found.tolist()):
@@ -137,6 +140,7 @@ def test_where_it_is_flat_derivatives_are_zero() -> None:
     assert float(slope(1.0)) == 0.0
 
 
+@pytest.mark.more
 def test_what_reads_profiles_has_it_too() -> None:
     emptied = jax.jit(lambda s: ja.epsilon(ja.ZeroOut(_step(s, 0.02)), DELTA))
     assert float(emptied(1.0)) == pytest.approx(ja.epsilon(_step(1.0, 0.02), DELTA), rel=1e-3)

@@ -27,6 +27,7 @@ RUNS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", RUNS)
 def test_the_table(name):
     run, epsilon = RUNS[name]

@@ -60,6 +60,7 @@ def test_notebook_uses_public_names(path: Path) -> None:
     assert not private
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path: Path) -> None:
     """Its cells, in a process of their own; the site shows what they print and draw."""

@@ -229,6 +229,7 @@ def test_samples_are_near_the_lower_end(figure):
     check(Claim(ALLOCATION, stated, lambda: (min(widths), max(widths))))
 
 
+@pytest.mark.more
 def test_samples_are_near_where_the_page_says(figure, monkeypatch):
     found = []
     for sigma, steps, delta in ((0.776, 37, 1e-6), (0.55, 391, 1.25e-5)):
@@ -361,6 +362,7 @@ def _table(page: str, heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "row", _table(BLANKET, "the least of what was known before"), ids=lambda row: "-".join(row[:2])
 )

@@ -234,6 +234,7 @@ def _delta(run: Any, epsilon: float, direction: ja.Direction) -> float:
     return ja.delta(run, epsilon, direction=direction)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("warm", [False, True])
 @pytest.mark.parametrize("direction", ja.Direction)
 @pytest.mark.parametrize(

@@ -120,6 +120,7 @@ def test_corners_are_above_the_profile_between_its_points(seed):
         assert np.all(caught[i] - np.exp(between_them) * level[i] >= profile(between_them) - 1e-13)
 
 
+@pytest.mark.more
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5))
 def test_ratios_between_orders_are_bounded(seed, size):
@@ -209,7 +210,7 @@ def random_run(rng):
     ][rng.integers(8)]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(96))
 def test_a_target_is_met_to_a_millionth(seed):
     rng = np.random.default_rng(seed)
@@ -330,6 +331,7 @@ def test_riskcal_finds_the_same_advantages(target, sampling_prob, num_steps, noi
     assert 0 <= target - ADVANTAGE(poisson(ours, sampling_prob, num_steps)) <= TOLERANCE * target
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("level", "missed", "sampling_prob", "num_steps", "noise", "theirs"), ERRORS)
 def test_riskcal_finds_the_same_errors(level, missed, sampling_prob, num_steps, noise, theirs):
     caught = measures.TruePositiveRate(level)
@@ -348,6 +350,7 @@ def test_riskcal_s_exact_noise_of_one_gaussian(missed):
     assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-5)
 
 
+@pytest.mark.more
 def test_riskcal_s_gain_over_a_budget_in_epsilon():
     # tests/test_blackbox.py: noise for (4, 1e-5) is over 1.25 times what the false negative rate that it implies takes
     epsilon, delta, level = 4.0, 1e-5, 0.01
@@ -391,6 +394,7 @@ def test_statements_with_measures():
     ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("measure", [ADVANTAGE, CAUGHT, RISK, measures.GaussianDp(1e-3)])
 def test_pictures_mark_a_target_that_the_curve_touches(measure):
     from jaxacct import plot

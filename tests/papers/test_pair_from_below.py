@@ -72,6 +72,7 @@ def _orders(top):
     return tuple(map(float, range(2, top + 1)))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("users", "prob", "gap", "top"), SETTINGS[::3])
 @pytest.mark.parametrize("kind", ["gaussian", "response"])
 def test_pair_is_rounded_down(users, prob, gap, top, kind):
@@ -82,7 +83,7 @@ def test_pair_is_rounded_down(users, prob, gap, top, kind):
     _judge(found, lambda size: moments(gap, size), users, prob, top)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("users", "prob", "gap", "top"), SETTINGS)
 @pytest.mark.parametrize("kind", ["gaussian", "response"])
 def test_pair_is_below_where_every_function_errs_upward(users, prob, gap, top, kind, monkeypatch):

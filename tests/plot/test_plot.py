@@ -528,6 +528,7 @@ def test_a_refusal_leaves_the_axes_as_they_were() -> None:
     assert (ax.get_xlabel(), ax.get_ylabel(), len(ax.get_lines())) == ("", "", 0)
 
 
+@pytest.mark.more
 def test_sliders_move_the_curve_and_the_statement() -> None:
     pytest.importorskip("ipywidgets")
     box = plot.explore(ja.RandomAllocation(ja.Gaussian(2.0), 100), target_delta=1e-5)
@@ -544,6 +545,7 @@ def test_sliders_move_the_curve_and_the_statement() -> None:
     assert "must be <= num_steps" in words.value
 
 
+@pytest.mark.more
 def test_sliders_go_to_their_ends_without_a_warning() -> None:
     pytest.importorskip("ipywidgets")
     box = plot.explore(ja.CheckIn(ja.LocalRandomizer(2.0), 1000, 0.1))

@@ -70,6 +70,7 @@ with (
 """
 
 
+@pytest.mark.more
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="distributed is not installed")
 def test_dask_one_worker_killed(tmp_path):
     finished(ALONE, tmp_path / "whole.csv", 60)

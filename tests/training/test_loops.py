@@ -48,6 +48,7 @@ def loop(request: pytest.FixtureRequest) -> Any:
     return module
 
 
+@pytest.mark.sample(3)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # orbax
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_killed_and_resumed(loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ def test_planned_steps_are_those_known_beforehand():
     assert not budget.spend(CALMER)
 
 
+@pytest.mark.more
 def test_after_some_steps_far_more_calmer_ones_are_left_than_at_one_order():
     budget, renyi = training.PlannedFilter(STEP, *BUDGET), training.RenyiFilter(*BUDGET, planned=STEP)
     assert budget.spend(STEP, count=500)

@@ -608,6 +608,7 @@ def test_noise_once_on_eight_devices() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # orbax
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("kept_by", ["orbax", "msgpack"])
