@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import warnings
 from typing import Any, TypeGuard, cast
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax
 from jaxacct._method import NO_POINT, BracketMethod, Cost, Engine, LaneMethod, Method, Query
+from jaxacct._patience import told
 from jaxacct._precision import FEW_LANES, Kernel, KernelByStructure, Rounding
+from jaxacct._sharing import shared
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.answering import answer, question_of
@@ -21,6 +24,7 @@ from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
 from jaxacct.bounds._clones_pair import concrete_pair, has_pair
 from jaxacct.bounds._distribution import PLAIN_TAIL, plds
+from jaxacct.bounds._sizes import num_points
 from jaxacct.bounds.composed import distribution_of, has_lanes, has_quick
 from jaxacct.bounds.gaussian import composed_mu, is_gaussian
 from jaxacct.bounds.parallel_poisson import in_place_of
@@ -42,8 +46,9 @@ _NUM_LINES = 256  # epsilons with even steps, and as many with even ratios
 _SMALLEST = 1e-14  # delta at the largest of these epsilons
 _LAST_LINE = 500.0  # nats: no epsilon is larger
 _RESOLUTION = 24.0  # grid points for one standard deviation of a part's loss, where a loss distribution has the lines
+_MOST_POINTS = 2.0**19  # of its window about: with more it is coarser
 _FEW_RATES = 8  # rates for which epsilons are chosen one by one, where delta costs little
-_FEW_LINES = 7  # epsilons to begin with
+_FEW_LINES, _USUAL_LINES = 7, 12  # epsilons to begin with, and in all
 _DEGREE = 5  # of the polynomial that tells where to look next
 _NUM_VERTICES = 2  # looks after that one: at the vertex of the parabola through the best three heights
 _GAIN = 1e-5  # relative: a vertex that would be no higher is not looked at
@@ -191,7 +196,12 @@ def _of_pair(mechanism: Shuffled, error: NDArray[Any]) -> Any:
 
 
 def _is_cheap(mechanism: Mechanism) -> bool:
-    """Whether what answers for delta takes little at each epsilon: the bracket that comes first, or all methods."""
+    """Whether what answers for delta takes little at each epsilon: the bracket that comes first, or all methods.
+
+    Less at least than what answers for many epsilons, where no loss distribution does.
+    """
+    if distribution_of(mechanism) is None:
+        return True
     methods = [step.method for step in plan(question_of(in_place_of(mechanism), Query.DELTA, 1.0))]
     asked = methods[:1] if methods and isinstance(methods[0], BracketMethod) else methods
     on_host = all(isinstance(m, BracketMethod) or _is_of_lanes(m) for m in asked)
@@ -218,34 +228,44 @@ def _is_of_lanes(method: Method) -> TypeGuard[LaneMethod]:
     return isinstance(method, LaneMethod) and not callable(method.numpy) and method.numpy > NO_POINT
 
 
-def _deltas(mechanism: Mechanism, epsilons: NDArray[Any]) -> NDArray[Any]:
-    """Delta at each epsilon, a certified upper bound; one question after the other, which compiles nothing."""
-    return np.asarray([_about(mechanism, Query.DELTA, x) for x in epsilons.tolist()], np.float64)
-
-
 def _about(mechanism: Mechanism, query: Query, target: float, width: float = _ABOUT) -> float:
     """The certified upper end, about as narrow as a line needs: a wider one costs height, and warns of nothing."""
     question = question_of(mechanism, query, target, precision=width)
     return float(answer(dataclasses.replace(question, warns=False)).high)
 
 
+@shared()
 def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
-    """The largest of the lines of few epsilons: some evenly spaced, then those that look best for each rate."""
-    level = error.reshape(-1)
+    """The largest of the lines of few epsilons: some evenly spaced, then those that look best for each rate.
+
+    One question after the other, which compiles nothing; the mechanism's loss distributions serve all of them.
+    """
+    level, questions = error.reshape(-1), told(itertools.repeat(None), "lines of the trade-off function", _USUAL_LINES)
+
+    def about(query: Query, target: float) -> float:
+        next(questions)
+        return _about(mechanism, query, target)
+
+    # without false alarms, delta at the largest epsilon is all that is caught
+    caught = 0.0 if level.all() else _about(mechanism, Query.DELTA, _LAST_LINE)
+    if not level.any():
+        return _below(np.full(error.shape, 1.0 - caught))
     smallest = _NEGLIGIBLE * max(level[level > 0].min(initial=1.0), _SMALLEST)
     last = _LAST_LINE
     while last == _LAST_LINE and smallest < 1.0:  # where delta does not fall so far, to where it does
-        last = min(_about(mechanism, Query.EPSILON, smallest), _LAST_LINE)
+        last = min(about(Query.EPSILON, smallest), _LAST_LINE)
         smallest *= _HIGHER
     at, kept = np.zeros(0), np.zeros(0)
     new = np.linspace(0.0, last, _FEW_LINES)
     for look in (_promising, *[_at_vertices] * _NUM_VERTICES, None):
         new = np.setdiff1d(new, at)
-        at, kept = np.concatenate([at, new]), np.concatenate([kept, 1.0 - _deltas(mechanism, new)])
+        at, kept = (
+            np.concatenate([at, new]),
+            np.concatenate([kept, 1.0 - np.array([about(Query.DELTA, x) for x in new.tolist()])]),
+        )
         new = np.zeros(0) if look is None else look(at, kept, level)
     found = np.maximum(*_heights(at, kept, level)).max(axis=0)
-    if not level.all():  # without false alarms, delta at the largest epsilon is all that is caught
-        found = np.where(level > 0.0, found, np.maximum(found, 1.0 - _about(mechanism, Query.DELTA, _LAST_LINE)))
+    found = np.where(level > 0.0, found, np.maximum(found, 1.0 - caught))
     return _below(found).reshape(error.shape)
 
 
@@ -305,7 +325,8 @@ def certified_profile(mechanism: Mechanism, smallest: float = _SMALLEST) -> tupl
         losses = [cast(Pld, mechanism)]
     elif distribution is not None:
         try:
-            of = plds(distribution, mechanism, _RESOLUTION, Bound.UPPER, PLAIN_TAIL, (1.0, *ALL_DELTAS))
+            resolution = min(_RESOLUTION, _MOST_POINTS / num_points(*distribution.scale(mechanism)))
+            of = plds(distribution, mechanism, resolution, Bound.UPPER, PLAIN_TAIL, (1.0, *ALL_DELTAS))
             losses = [of(direction) for direction in mechanism.directions]
         except TooFineError:
             if not has_lanes(mechanism):

@@ -180,3 +180,21 @@ def test_what_has_no_analysis_has_no_errors_to_promise():
     run = ja.Composed((ja.Skellam(3.4, 2), ja.Group(selection, 3)), (4, 2))
     assert ja.epsilon(run, 1e-5) == math.inf
     assert ja.tradeoff(run, 0.5) == 0.0
+
+
+def test_few_questions_are_asked_where_no_loss_distribution_has_the_lines(monkeypatch):
+    """A dozen, not one for each of five hundred lines; without false alarms a single one."""
+    asked = []
+    about = membership._about
+    monkeypatch.setattr(membership, "_about", lambda *question: asked.append(question) or about(*question))
+    run = ja.PrivateSelection(ja.CheckIn(ja.LocalRandomizer(2.0), 1000, 0.1), mean_runs=5.0)
+    assert membership.distribution_of(run) is None
+    found = ja.tradeoff(run, 0.1)
+    assert len(asked) <= 16
+    epsilons = np.linspace(0.0, 8.0, 33)
+    deltas = np.array([ja.delta(run, x) for x in epsilons])
+    lines = np.maximum(1.0 - deltas - np.exp(epsilons) * 0.1, (0.9 - deltas) * np.exp(-epsilons))
+    assert found == pytest.approx(lines.max(), rel=1e-2)
+    asked.clear()
+    assert ja.tradeoff(run, 0.0) == pytest.approx(1.0, abs=1e-9)
+    assert len(asked) <= 3
