@@ -182,6 +182,7 @@ def test_what_has_no_analysis_has_no_errors_to_promise():
     assert ja.tradeoff(run, 0.5) == 0.0
 
 
+@pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")
 def test_few_questions_are_asked_where_no_loss_distribution_has_the_lines(monkeypatch):
     """A dozen, not one for each of five hundred lines; without false alarms a single one."""
     asked = []
