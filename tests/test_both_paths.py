@@ -210,7 +210,7 @@ def _assert_close(
     assert np.all(same), (one, other, one - other, setting)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("signature", "name"), list(_cases()))
 def test_numpy_and_compiled_programs_agree(signature, name):
     _compare(signature, name)

@@ -224,6 +224,7 @@ def test_limits_of_a_scheme_are_not_above_their_closed_form():
         assert ja.epsilon(run, 1e-5) <= ja.epsilon(run, 1e-5, method="no amplification")
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
 @pytest.mark.parametrize(
     ("ask", "truth", "close"),

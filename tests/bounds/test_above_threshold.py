@@ -231,6 +231,7 @@ def test_many_runs_cost_less_than_pure_ones_and_more_than_none():
     assert ja.epsilon(run, 1e-6) < ja.epsilon(mixed, 1e-6) < 3 * run.pure_epsilon + ja.epsilon(ja.Gaussian(2.0), 1e-6)
 
 
+@pytest.mark.more
 def test_sampled_groups_and_replaced_records():
     run = ja.AboveThreshold(2.0, 8.0)
     pure = ja.EpsilonDelta(run.pure_epsilon)

@@ -685,7 +685,7 @@ def test_epsilon_and_delta_of_the_decomposition_invert_each_other(noise, steps, 
     assert 0.98 * delta <= decomposition_delta(run, found, direction) <= delta * (1.0 + 1e-3)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("method", ["decomposition", "truncated Poisson", "recursive"])
 @pytest.mark.parametrize("delta", [1e-300, 1e-318, 5e-324])
 def test_deltas_at_the_end_of_the_doubles_are_answered(method, delta) -> None:

@@ -59,6 +59,7 @@ def _log_moment_of_two(sigma: float, order: float) -> float:
     return mp.log(spread) + a * a * s * s / 4 - a * s * s / 2
 
 
+@pytest.mark.more
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "slack"), [(0.3, 3e-12), (0.5, 5e-13), (1.0, 3e-13), (20.0, 2e-13)])
 def test_fractional_orders_of_two_steps(sigma: float, slack: float) -> None:
@@ -124,6 +125,7 @@ def _laplace(sigma_1: jax.Array, sigma_2: jax.Array, n_1: jax.Array, n_2: jax.Ar
     return scheduled_laplace_rdp(Phases((sigma_1, sigma_2), (n_1, n_2), t), exponents=EXPONENTS, num_nodes=512)
 
 
+@pytest.mark.more
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("sigma", "num_steps"), [*itertools.product((0.3, 1.0, 50.0), (2, 100, 1e9))])
 def test_equal_noise_is_plain_allocation(sigma: float, num_steps: float) -> None:
@@ -232,6 +234,7 @@ def test_bounds_of_a_whole_even_epoch_are_those_of_allocation(same: Any) -> None
         np.testing.assert_allclose(_asked(ours, same, *targets, **static), expected, rtol=1e-11)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("same", [AS_PARTIAL, AS_SCHEDULE])
 def test_low_orders_of_a_whole_even_epoch(same: Any) -> None:
     found = _asked(bounds.scheduled_low_order_remove_rdp, same, orders=(1.1, 1.5, 2.5))

@@ -152,6 +152,7 @@ SLOPES = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["poisson", "clones", pytest.param("allocation", marks=MORE)])
 def test_derivatives_are_those_of_the_value(kind):
     at, steps = SLOPES[kind]
@@ -178,6 +179,7 @@ OUTSIDE = [
 PUBLIC = [(0.05, 0.01, 10.0), (0.09, 1.0, 3.0), (1.0, 0.0, 10.0)]
 
 
+@pytest.mark.more
 def test_below_their_range_steps_are_taken_as_public(programs):
     with jax.enable_x64(True):
         for delta in (1e-300, 1e-12, 1e-6, 0.01, 0.4):
@@ -199,6 +201,7 @@ def test_at_the_largest_probability_all_join(programs):
     assert ja.epsilon_interval(ja.Gaussian(1.0 / math.sqrt(10.0)), 1e-6).lower <= below
 
 
+@pytest.mark.more
 def test_outside_their_range_nothing_is_known(programs):
     with jax.enable_x64(True):
         columns = columns_of(OUTSIDE)

@@ -18,7 +18,7 @@ REMOVE = ja.Direction.REMOVE
 DEVIATIONS = 5.0  # of samples, by which a bound may be below their mean
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", SMALL)
 def test_up_to_four_bins_by_quadrature(name):
     run = SMALL[name]

@@ -151,7 +151,7 @@ def test_one_record_after_the_other(size):
     assert 0.9 * 0.5 * size <= ja.epsilon(pure, 1e-6) <= 0.5 * size * (1 + 1e-6)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("run", "noise", "epsilon"),
     [

@@ -33,8 +33,7 @@ def test_profiles_to_large_losses(local: float) -> None:
     assert ja.compose(found, 2).delta(local + 1.0) >= response_delta(local, 2, local + 1.0)
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("num_rounds", [1, 2, 3])
+@pytest.mark.parametrize("num_rounds", [1, *(pytest.param(n, marks=pytest.mark.more) for n in (2, 3))])
 def test_an_output_that_one_input_never_gives(num_rounds: int) -> None:
     """Two users, of whom the other sends what the first might: enumeration, below the upper end and above the lower."""
     rows = ((0.5, 0.5), (0.0, 1.0))

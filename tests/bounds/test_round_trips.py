@@ -11,8 +11,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning", "ign
 _BEST = ja.PrivateSelection(ja.DiscretePair((0.016, 4e-11, 0.984 - 4e-11), (0.027, 0.973 - 5e-5, 5e-5)), 9.3, math.inf)
 _SHUFFLED = ja.Shuffled(ja.KaryRandomizedResponse(0.25, 9), 11_000)
 _AT_DELTA = [
-    (_BEST, 5.8e-7),  # what one grid of orders says, the next one says too
-    (ja.PrivateSelection(_SHUFFLED, 5.6, 0.5), 1.1e-5),
+    pytest.param(_BEST, 5.8e-7, marks=pytest.mark.more),  # what one grid of orders says, the next one says too
+    pytest.param(ja.PrivateSelection(_SHUFFLED, 5.6, 0.5), 1.1e-5, marks=pytest.mark.more),
     (ja.CheckIn(ja.GaussianReports(3.0), 146, 0.8, 2, 0.001), 0.041),  # known from above only
     (ja.PoissonSampled(ja.Gaussian(12.4), 1e-12, 73782), 6.5e-11),  # sums of laws round by more
     (ja.RandomAllocation(ja.Gaussian(18.6), 10**12, 2 * 10**11, 2), 0.009),  # met at an order of 1.01

@@ -303,6 +303,7 @@ def test_calibration_is_vectorised_over_traced_targets():
     np.testing.assert_allclose(got, calibrate(GAUSSIAN, "noise_multiplier", np.asarray(epsilons), 1e-6), rtol=2e-6)
 
 
+@pytest.mark.more
 def test_traced_calibration_fails_closed():
     fn = jax.jit(TRACED["gaussian, epsilon"][0])
     for bad in (-1.0, math.nan, 0.0):

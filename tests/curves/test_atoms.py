@@ -283,6 +283,7 @@ def _normal_mass(left, right):
     return mp.ncdf(-left) - mp.ncdf(-right) if left > 0 else mp.ncdf(right) - mp.ncdf(left)
 
 
+@pytest.mark.more
 def test_a_law_that_is_all_rounding_is_refused():
     with pytest.warns(ja.PrecisionWarning):
         found = ja.epsilon_interval(ja.RandomAllocation(ja.Gaussian(2.0), 10**14), 1e-6)

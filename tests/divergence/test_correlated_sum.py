@@ -47,7 +47,7 @@ def bound(chain, epsilon, direction, fineness=7.0, num_sums=400):
     return math.exp(epsilon) * of.value(math.exp(-epsilon))
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("direction", ja.Direction)
 @pytest.mark.parametrize("chain", CHAINS)
 def test_bounds_come_down_to_quadrature(chain, direction):

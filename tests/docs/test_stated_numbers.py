@@ -306,6 +306,13 @@ def _rows(report: str) -> dict[str, tuple[str, ...]]:
     return {first: rest for first, *rest in rows}
 
 
+def _inside(column: int, digits: int) -> float:
+    """Of the answers inside `jit`, by how much the largest ratio of a column is above 1, per cent, rounded up."""
+    rows = [row for row in _rows("INSIDE_JIT.md").values() if row[0].isdigit()]
+    largest = max(float(row[column]) for row in rows)
+    return math.ceil((largest - 1.0) * 100.0 * 10**digits - 1e-6) / 10**digits
+
+
 def _median(family: str) -> tuple[float]:
     """Of a map, CPU ms."""
     return (float(_rows("MAPS.md")[family][1].removesuffix(" ms")),)
@@ -462,6 +469,9 @@ MEASURED = (
         ),
     ),
     Claim(LIMITS, "random allocation to {}, mostly", lambda: (_rows("MAPS.md")["allocation"][2],)),
+    Claim(LIMITS, "is at most {} % above the certified answer outside `jit`", lambda: (_inside(2, 2),)),
+    Claim("docs/winners.md", "within {} % of the answer outside at 19 of 20 random settings", lambda: (_inside(2, 2),)),
+    Claim(LIMITS, "the worst of them is {:.0f} % above", lambda: (_inside(4, 0),)),
     Claim(LIMITS, "check-ins to {}.", lambda: (_rows("MAPS.md")["check-in"][2],)),
     Claim(
         README,

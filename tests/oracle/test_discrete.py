@@ -85,4 +85,4 @@ def cases(rng):
         yield Profile(mechanism, delta, target_delta=found * (1 + 1e-3), promised=kind != 3, least=1e-25)
 
 
-test_default, test_slow = slices(cases, seed=6, quick=40)
+test_default, test_slow = slices(cases, seed=6, quick=15)

@@ -34,6 +34,7 @@ PARTS = [
 COMPOSED = ja.Composed([ja.Gaussian(4), ja.PoissonSampled(ja.Gaussian(2), 0.01, 9)], (10, 1))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("line", "more", "mechanism"),
     [
