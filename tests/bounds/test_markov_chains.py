@@ -166,3 +166,11 @@ def test_where_bins_hardly_overlap_or_too_many_there_is_no_chain():
     far = ja.BallsInBins((1.0, 0.5), 2.0, 10**5, 2)
     assert not any(chain.length > 2**14 for chain in chains(overlaps(far), 4.0))
     assert math.isinf(ja.epsilon(ja.BallsInBins((1.0, 0.5), 0.5, 10, 2), 1e-12, method=NAME))
+
+
+def test_epsilons_near_zero_are_found():
+    """Where delta at 0 is below the target nothing is lost, and just above it little is."""
+    run = ja.BallsInBins((1.0, 0.4814792491092451, 0.20920912499158884), 6.45, 16)
+    at_zero = ja.delta(run, 0.0, method=NAME)
+    assert ja.epsilon(run, at_zero * 1.01, method=NAME) == 0.0
+    assert 0.0 < ja.epsilon(run, ja.delta(run, 1e-4, method=NAME), method=NAME) <= 1.01e-4

@@ -90,9 +90,12 @@ def _epsilon(chain: Chain, target: float, known: float, direction: Direction, ri
     found = math.inf
     for asked in (_rough(chain, direction), _fine(chain, direction)):
         most = min(known, found)
-        least = 0.0 if direction is Direction.REMOVE or math.isinf(found) else _NEAR * found
+        rough = 0.0 if math.isinf(found) else min(_NEAR * found, math.floor(found / _ROUND) * _ROUND)
+        least = 0.0 if direction is Direction.REMOVE else rough
         of = _law(chain, most if direction is Direction.REMOVE else least, asked)
-        if _delta(of, most) <= target:
+        if _delta(of, least) <= target:
+            found = least
+        elif _delta(of, most) <= target:
             found = bisect(lambda x, of=of: _delta(of, x) <= target, most, least, num_steps=_NUM_HALVINGS)  # type: ignore[misc]
         if found <= rival:
             break
