@@ -45,6 +45,7 @@ __all__ = ["gdp", "tradeoff"]
 _NUM_LINES = 256  # epsilons with even steps, and as many with even ratios
 _SMALLEST = 1e-14  # delta at the largest of these epsilons
 _LAST_LINE = 500.0  # nats: no epsilon is larger
+_TINY = (1e-14, 1e-9)  # deltas at which it is looked whether any epsilon is finite
 _RESOLUTION = 24.0  # grid points for one standard deviation of a part's loss, where a loss distribution has the lines
 _MOST_POINTS = 2.0**19  # of its window about: with more it is coarser
 _FEW_RATES = 8  # rates for which epsilons are chosen one by one, where delta costs little
@@ -113,12 +114,14 @@ def tradeoff(
         found = _GAUSSIAN(error, _mu(mechanism))
     elif _is_one_pair(mechanism):
         found = _of_pair(mechanism, error)
-    elif _is_hopeless(mechanism, error):
-        found = np.zeros(error.shape)
-    elif error.size <= _FEW_RATES and _is_cheap(mechanism):
-        found = _best_lines(mechanism, error)
     else:
-        found = _by_lines(mechanism, error)
+        found = np.zeros(error.shape)
+        is_some = error > 0.0
+        if not is_some.all():
+            found[~is_some] = _without_alarms(mechanism)
+        if is_some.any() and not _is_hopeless(mechanism, error[is_some]):
+            lines = _best_lines if error.size <= _FEW_RATES and _is_cheap(mechanism) else _by_lines
+            found[is_some] = lines(mechanism, error[is_some])
     return found if error.ndim else float(found)
 
 
@@ -235,6 +238,20 @@ def _about(mechanism: Mechanism, query: Query, target: float, width: float = _AB
 
 
 @shared()
+def _without_alarms(mechanism: Mechanism) -> Any:
+    """Errors of tests without false alarms: these catch no more than delta at any epsilon, however large."""
+    distribution = distribution_of(mechanism)
+    if distribution is not None and distribution.is_given:  # of one direction
+        return _by_lines(mechanism, np.zeros(()))
+    caught = _about(mechanism, Query.DELTA, _LAST_LINE)
+    for delta in _TINY if caught > _TINY[-1] else ():
+        if delta < caught and math.isfinite(_about(mechanism, Query.EPSILON, delta)):
+            caught = delta
+            break
+    return _below(np.asarray(1.0 - caught))
+
+
+@shared()
 def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
     """The largest of the lines of few epsilons: some evenly spaced, then those that look best for each rate.
 
@@ -246,11 +263,7 @@ def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
         next(questions)
         return _about(mechanism, query, target)
 
-    # without false alarms, delta at the largest epsilon is all that is caught
-    caught = 0.0 if level.all() else _about(mechanism, Query.DELTA, _LAST_LINE)
-    if not level.any():
-        return _below(np.full(error.shape, 1.0 - caught))
-    smallest = _NEGLIGIBLE * max(level[level > 0].min(initial=1.0), _SMALLEST)
+    smallest = _NEGLIGIBLE * max(level.min(), _SMALLEST)
     last = _LAST_LINE
     while last == _LAST_LINE and smallest < 1.0:  # where delta does not fall so far, to where it does
         last = min(about(Query.EPSILON, smallest), _LAST_LINE)
@@ -265,7 +278,6 @@ def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
         )
         new = np.zeros(0) if look is None else look(at, kept, level)
     found = np.maximum(*_heights(at, kept, level)).max(axis=0)
-    found = np.where(level > 0.0, found, np.maximum(found, 1.0 - caught))
     return _below(found).reshape(error.shape)
 
 

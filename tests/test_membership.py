@@ -199,3 +199,21 @@ def test_few_questions_are_asked_where_no_loss_distribution_has_the_lines(monkey
     asked.clear()
     assert ja.tradeoff(run, 0.0) == pytest.approx(1.0, abs=1e-9)
     assert len(asked) <= 3
+
+
+@pytest.mark.parametrize(
+    ("run", "caught"),
+    [
+        (ja.ShuffledBatches(ja.Gaussian(7e-8), 47, 3), 0.0),  # an epsilon of 1e14 is finite
+        (ja.EpsilonDelta(1.0, 1e-7), 1e-7),
+        (ja.RandomAllocation(ja.Gaussian(1.0), 100), 0.0),
+        (ja.Pld(0.0, 1.0, np.array([0.5, 0.4]), 0.1, ja.Bound.UPPER, ja.Direction.REMOVE), 0.1),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_without_false_alarms_the_least_delta_is_caught(run, caught):
+    rates = np.array([0.0, 1e-3, 0.01, 0.3])
+    found = ja.tradeoff(run, rates)
+    assert found[0] == ja.tradeoff(run, 0.0)
+    assert 1.0 - caught - 1e-11 <= found[0] <= 1.0 - caught
+    assert (np.diff(found) <= 0.0).all()
