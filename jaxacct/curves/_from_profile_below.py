@@ -4,6 +4,10 @@ A convex function lies above the chord of two of its points, prolonged. So betwe
 above the prolonged chords of both neighbouring cells; half way (in epsilon) the lower of those two lines is taken, and
 chords between these half-way points stay below the profile: an error of the square of the step, as for the chords
 above it (`jaxacct.curves._from_profile`).
+
+Where a prolonged chord is negative half way, 0 is taken, which lies above it: there the chord that leads to 0 stays
+below the profile if it does where the two prolonged chords meet, at a value v >= 0. With the grid point g beside it,
+the half-way point m and the place z where they meet, it may start at g from v (m - g) / (m - z) at most.
 """
 
 import math
@@ -16,6 +20,7 @@ from jaxacct._types import Bound, Direction, Ends
 from jaxacct.curves._from_profile import hull
 from jaxacct.curves._pld import Pld
 
+_NOTHING = 1e-6  # share of the profile at a grid point below which chords are 0 there
 _ROUNDS = 12  # passes that push the chords below the profile; where they are not enough, the result is 0 everywhere
 
 
@@ -58,20 +63,34 @@ def dominated_pld(
     if left > 0:
         cell_right[left - 1] += 1.0
     centre = np.exp(at[1:-1])
-    with np.errstate(invalid="ignore"):
-        lines = np.minimum(
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        by_left, by_right = (
             low[:-1] + cell_left * (centre - ratio[:-1]),
             low[1:] - cell_right * (ratio[1:] - centre),
         )
-    middles[1:-1] = np.maximum(lines, 0.0)
-    middles[1:-1] = np.where(np.isfinite(middles[1:-1]), middles[1:-1], 0.0)
+        lines = np.minimum(by_left, by_right)
+        middles[1:-1] = np.maximum(lines, 0.0)
+        middles[1:-1] = np.where(np.isfinite(middles[1:-1]), middles[1:-1], 0.0)
+        meet = (low[1:] - low[:-1] + cell_left * ratio[:-1] - cell_right * ratio[1:]) / (cell_left - cell_right)
+        value = (low[:-1] + cell_left * (meet - ratio[:-1])) * (1.0 - 2.0**-30)
+        value = np.where((by_left < 0.0) & (by_right < 0.0), 0.0, value)  # the profile may be 0 at the half-way point
+        to_left, to_right = (
+            value * (centre - ratio[:-1]) / (centre - meet),
+            value * (ratio[1:] - centre) / (meet - centre),
+        )
+    # what chords may be at the grid points
+    most = low * (1.0 - 2.0**-48)
+    most[:-1] = np.where(by_left >= 0.0, most[:-1], np.fmin(most[:-1], np.fmax(to_left, 0.0)))
+    most[1:] = np.where(by_right >= 0.0, most[1:], np.fmin(most[1:], np.fmax(to_right, 0.0)))
+    middles[:-1][most <= _NOTHING * low] = 0.0
+    middles[1:][most <= _NOTHING * low] = 0.0
     place = np.exp(at)
     share = (ratio - place[:-1]) / np.diff(place)
     crossing = np.zeros_like(ratio)
     crossing[left] = (1.0 - share[left]) * -math.expm1(-0.5 * step)  # H there is 1 - kappa more than its excess
     for _ in range(_ROUNDS):
         chord = (1.0 - share) * middles[:-1] + share * middles[1:] + crossing
-        over = np.maximum(chord - low * (1.0 - 2.0**-48), 0.0)
+        over = np.maximum(chord - most, 0.0)
         if not over.any():
             break
         middles[:-1] = np.maximum(middles[:-1] - 1.5 * over, 0.0)

@@ -876,3 +876,19 @@ def test_no_tilt_is_steeper_than_the_window_is_made_for():
     release = ja.MixtureOfGaussians.of_user(0.3, num_records=100, sampling_prob=1e-4)
     part = pld_of_law(bases.law(release, 1.0, 0.25, Side.LOWER_REMOVE, 1e-29), REMOVE)
     assert compose_plds([(part, 100)]).masses.sum() <= 1.0
+
+
+@pytest.mark.parametrize("local_epsilon", [0.3, 1.5430547397596843, 4.0, 7.7])
+@pytest.mark.parametrize("num_reports", [1, 2, 3, 10, 100, 3000])
+def test_a_dominated_distribution_of_reports_is_nowhere_above_their_profile(local_epsilon, num_reports):
+    """Near the local epsilon too, where the profile ends between two points of the grid."""
+    run = ja.Shuffled(ja.LocalRandomizer(local_epsilon), num_reports)
+    epsilons = np.concatenate(
+        [np.linspace(0.0, local_epsilon, 60), local_epsilon * (1.0 + np.array([1e-9, 1e-3, 0.02]))]
+    )
+    above = ja.delta(run, epsilons)
+    for resolution in (3.0, 10.0, 24.0, 24.7, 80.0):
+        below = ja.pld(run, bound="lower", resolution=resolution)
+        found = np.array([below.delta(x) for x in epsilons])
+        assert np.all(found <= above * (1.0 + 1e-12) + 1e-300), resolution
+    assert found[0] >= 0.97 * above[0]
