@@ -118,7 +118,7 @@ def tradeoff(
         found = np.zeros(error.shape)
         is_some = error > 0.0
         if not is_some.all():
-            found[~is_some] = _without_alarms(mechanism)
+            found[~is_some] = _without_false_positives(mechanism)
         if is_some.any() and not _is_hopeless(mechanism, error[is_some]):
             lines = _best_lines if error.size <= _FEW_RATES and _is_cheap(mechanism) else _by_lines
             found[is_some] = lines(mechanism, error[is_some])
@@ -238,8 +238,8 @@ def _about(mechanism: Mechanism, query: Query, target: float, width: float = _AB
 
 
 @shared()
-def _without_alarms(mechanism: Mechanism) -> Any:
-    """Errors of tests without false alarms: these catch no more than delta at any epsilon, however large."""
+def _without_false_positives(mechanism: Mechanism) -> Any:
+    """The false negative rate of tests without false positives, at least: 1 - delta at any epsilon, however large."""
     distribution = distribution_of(mechanism)
     if distribution is not None and distribution.is_given:  # of one direction
         return _by_lines(mechanism, np.zeros(()))

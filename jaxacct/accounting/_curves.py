@@ -183,8 +183,9 @@ def pld(
       A `Pld`, whose `bound` and `direction` are those asked for.
 
     Raises:
-      ValueError: if an argument is out of range or traced, the mechanism has no loss distribution here, or it has none
-        from below: shuffled, truncated and replaced batches, and rounds of noisy reports.
+      ValueError: if an argument is out of range or traced, the mechanism has no loss distribution here, or a lower
+        one is asked for where only a dominating one is known: shuffled batches, truncated batches, batches of a fixed
+        size under replace-one or zero-out, and several rounds of noisy reports.
       TooFineError: (a ValueError) if the grid would have too many points to hold.
 
     >>> import jaxacct as ja

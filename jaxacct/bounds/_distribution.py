@@ -122,9 +122,15 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
 
 
 def check_from_above(mechanism: Mechanism, bound: Bound) -> None:
-    """None, unless a lower distribution is asked of what is known by one that dominates it, and by no other."""
+    """None, if `bound` is UPPER; for mechanisms of which only a dominating loss distribution is known.
+
+    Raises:
+      ValueError: if a lower one is asked for.
+    """
     if bound is Bound.LOWER:
-        raise ValueError(f"bound='lower' must be 'upper': mechanism={mechanism!r} is known by what dominates it only")
+        raise ValueError(
+            f"bound='lower' must be 'upper': mechanism={mechanism!r} has a dominating loss distribution only"
+        )
 
 
 def step_for(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:

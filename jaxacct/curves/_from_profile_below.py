@@ -72,8 +72,11 @@ def dominated_pld(
         middles[1:-1] = np.maximum(lines, 0.0)
         middles[1:-1] = np.where(np.isfinite(middles[1:-1]), middles[1:-1], 0.0)
         meet = (low[1:] - low[:-1] + cell_left * ratio[:-1] - cell_right * ratio[1:]) / (cell_left - cell_right)
-        value = (low[:-1] + cell_left * (meet - ratio[:-1])) * (1.0 - 2.0**-30)
-        value = np.where((by_left < 0.0) & (by_right < 0.0), 0.0, value)  # the profile may be 0 at the half-way point
+        # where they meet is known to 2^-30 of the cell if the slopes differ by 2^-20
+        value = low[:-1] + cell_left * (meet - ratio[:-1]) - 2.0**-30 * np.maximum(low[:-1], low[1:])
+        is_vague = np.abs(cell_left - cell_right) < 2.0**-20 * np.abs(cell_left)
+        # with both negative the profile may be 0 before the half-way point
+        value = np.where(((by_left < 0.0) & (by_right < 0.0)) | is_vague, 0.0, value)
         to_left, to_right = (
             value * (centre - ratio[:-1]) / (centre - meet),
             value * (ratio[1:] - centre) / (meet - centre),
