@@ -52,7 +52,6 @@ SAMPLED = "tests/divergence/test_divergence.py -k sampled"
 LAPLACE = "tests/divergence/test_divergence.py -k laplace"
 BOUNDS = "tests/bounds/test_allocation_bounds.py"
 DECAY = "tests/divergence/test_sampled_decay.py"
-TRANSFORMS = "tests/oracle/test_transforms.py"
 BOTH_ENDS = "tests/divergence/test_divergence.py -k both_ends"
 PURIFIED = "tests/bounds/test_gaussian_reports.py"
 REPORTS = "tests/bounds/test_shuffle_bounds.py -k reports"
@@ -60,7 +59,6 @@ QUANTILE = "tests/special/test_normal_quantile.py"
 VERTICES = "tests/divergence/test_clones.py -k vertices"
 COINS = "tests/special/test_fair_coins_proved.py"
 PROVED = "tests/special/test_proved.py"
-CUT_TRANSFORM = "tests/divergence/test_exact.py -k real_transforms"
 SHIFT = "tests/curves/test_distributions.py -k shift"
 FFT = "tests/curves/test_distributions.py -k fft"
 CURVES = "tests/bounds/test_allocation_bounds.py -k distribution"
@@ -88,7 +86,7 @@ CHEN = "tests/papers/test_chen.py"
 MANY_LINES = "tests/bounds/test_many_lines.py"
 ONE_MOMENT = "tests/bounds/test_one_moment.py -k single_lines"
 LINE_MOMENTS = "tests/divergence/test_line_moments.py -k 'late or negative'"
-HOST_RULE = "tests/divergence/test_host_rule.py"
+RULE = "tests/divergence/test_rule.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
 MOMENTS = "tests/papers/test_check_in_moments.py"
 GUARANTEES = "tests/papers/test_check_in_guarantees.py"
@@ -535,11 +533,9 @@ _GAUSSIAN = (
     Mutant("special/_fair_coins.py", "_ORDERS = 4", "_ORDERS = 3", COINS),
     Mutant("special/_fair_coins.py", "1.1093323208613803885", "1.10933232086", COINS),
     Mutant("special/_binomial.py", "139.42603953082007334", "139.4260396", PROVED),
-    Mutant("divergence/allocation/_host_real.py", "far) + rounding", "far) - 2.0 * rounding", HOST_RULE),
-    Mutant("divergence/allocation/_host_real.py", "1.0 + x + slip, density)", "1.0 + x - slip, density)", HOST_RULE),
-    Mutant(
-        "divergence/allocation/_host_rule.py", "e.real, e.imag = less - t * turned", "e.real, e.imag = less", HOST_RULE
-    ),
+    Mutant("divergence/allocation/_real.py", "+ transform_rounding(of, u)", "- 2.0 * transform_rounding(of, u)", RULE),
+    Mutant("divergence/allocation/_real.py", "1.0 + x + slip, density)", "1.0 + x - slip, density)", RULE),
+    Mutant("divergence/allocation/_transform.py", "e.real, e.imag = less - t * turned", "e.real, e.imag = less", RULE),
     Mutant(
         "divergence/allocation/_added_lanes.py",
         "np.maximum(np.log(most), 0.0)",
@@ -560,16 +556,7 @@ _GAUSSIAN = (
     Mutant("divergence/allocation/_negative_moments.py", "- np.log(powers))", "- np.log(powers) - 1.0)", LINE_MOMENTS),
     Mutant("divergence/allocation/_ray_moments.py", "+ missed * (1.0 + 2.0**-30)", "", LINE_MOMENTS),
     Mutant("divergence/allocation/_ray_moments.py", "found = found / fall", "found = 0.5 * found / fall", LINE_MOMENTS),
-    Mutant("divergence/allocation/_real.py", "value + error + strip", "value + strip", CUT_TRANSFORM),
-    Mutant(
-        "divergence/allocation/_real.py", "+ transform_rounding(of, u)", "- 2.0 * transform_rounding(of, u)", TRANSFORMS
-    ),
-    Mutant(
-        "divergence/allocation/_real.py",
-        "+ 2.0 * beyond)",
-        "- 2.0 * beyond)",
-        TRANSFORMS,
-    ),
+    Mutant("divergence/allocation/_rule.py", "self.far_left + self.left", "self.far_left + 0.0", f"{EXACT} -k tails"),
     Mutant("curves/_convolution.py", "return eta / (1.0 - eta) * norms * math.exp(grown) +", "return", FFT),
     Mutant("curves/_regridding.py", "shift = max(shifts) if is_upper else min(shifts)", "shift = shifts[0]", SHIFT),
     Mutant("curves/_regridding.py", "1e-9 * step + 4.0 * ULP", "1e-9 * step + 0.0 * ULP", SHIFT),
@@ -912,8 +899,8 @@ _ALLOCATION = (
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "* (1.0 + 2.0 * error + size)", "* (1.0 - 2.0 * error - size)", BOUNDS),
     Mutant("divergence/allocation/_profile.py", "found.above + moved, found.below + moved", "moved, moved", EXACT),
-    Mutant("divergence/allocation/_lines.py", "error + np.exp(centre * x + self.log_tail)", "error", EXACT),
-    Mutant("divergence/allocation/_lines.py", "error + self.copies(x, centre, self.period)", "error", EXACT),
+    Mutant("divergence/allocation/_lines.py", "error + np.exp(self.centre * x + self.log_tail)", "error", EXACT),
+    Mutant("divergence/allocation/_lines.py", "error, error + copies", "error, error", EXACT),
     Mutant("divergence/allocation/_grid.py", "rest + linear_error - square_error", "rest", f"{EXACT} -k ratios"),
     Mutant(
         "divergence/allocation/_powers.py",

@@ -21,9 +21,9 @@ from jaxacct.divergence.allocation import _added_lanes as added
 from jaxacct.divergence.allocation import _added_plans as plans
 from jaxacct.divergence.allocation import _clipped_lanes as clipped
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, rule
 from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments, log_moment_guess
+from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, rule
 from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.special import down, up

@@ -20,7 +20,7 @@ from jaxacct.bounds._line_questions import Questions
 from jaxacct.bounds._one_moment import added_upper, is_likely_enough
 from jaxacct.divergence.allocation import _added_plans as plans
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, num_nodes
+from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, num_nodes
 
 
 # These steer running time and tightness: what they leave out is bounded and added.

@@ -318,9 +318,10 @@ def test_add_direction_of_a_partial_epoch_has_a_largest_loss() -> None:
     assert bracket_of(PARTIAL_EXACT, run, EPSILON, 1e-30, ADD).upper <= 0.0010006
     # one lognormal: E(1 - e^eps X)_+ with X = 1 + (Y - 1)/1000
     epsilon, share = 0.001, 1e-3
-    k = (math.exp(-epsilon) - 1.0 + share) / share
-    d = math.log(k)
-    exact = math.exp(epsilon) * share * float(k * mp.ncdf(d + 0.5) - mp.ncdf(d - 0.5))
+    with mp.workdps(40):
+        k = (mp.expm1(-mp.mpf(epsilon)) + mp.mpf("0.001")) / mp.mpf("0.001")
+        d = mp.log(k)
+        exact = float(mp.exp(epsilon) * share * (k * mp.ncdf(d + 0.5) - mp.ncdf(d - 0.5)))
     assert exact <= bracket_of(PARTIAL_EXACT, run, DELTA, epsilon, ADD).upper <= 100.0 * exact
 
 

@@ -17,7 +17,7 @@ from jaxacct.bounds._moments import many_brackets
 from jaxacct.divergence.allocation import _added_lanes as added
 from jaxacct.divergence.allocation import _added_plans as plans
 from jaxacct.divergence.allocation import _clipped_lanes as clipped
-from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, num_nodes, rule
+from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, num_nodes, rule
 
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
 

@@ -9,11 +9,11 @@ from mpmath import mp
 from jaxacct.divergence.allocation import _added_lanes as added
 from jaxacct.divergence.allocation import _added_plans as plans
 from jaxacct.divergence.allocation import _clipped_lanes as clipped
-from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, num_nodes, rule
 from jaxacct.divergence.allocation._log_gamma import log_gamma
 from jaxacct.divergence.allocation._negative_moments import log_negative_moments
 from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._ray_moments import RayMoments, log_moment_guess
+from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, num_nodes, rule
 
 
 def test_log_gamma():

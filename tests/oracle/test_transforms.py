@@ -3,8 +3,8 @@
 import numpy as np
 from flint import arb
 
-from jaxacct.divergence.allocation._grid import grid
 from jaxacct.divergence.allocation._real import log_transform, transform_rounding
+from jaxacct.divergence.allocation._rule import one_rule, profile_shape
 from oracle.judging import Value, between, slices
 from oracle.lognormal import MeanOfRatios
 
@@ -15,11 +15,12 @@ def cases(rng):
     step = MeanOfRatios([(sigma, 1)])
     step._nats = 80.0
     truth = arb(u) + step.transform(arb(u)).real.log()
-    found = float(log_transform(grid(sigma), np.array([u]))[0])
-    rounding = float(transform_rounding(grid(sigma), np.array([u]))[0])
+    of = one_rule(sigma, profile_shape(sigma))
+    found = float(log_transform(of, np.array([[u]]))[0, 0])
+    rounding = float(transform_rounding(of, np.array([[u]]))[0, 0])
     words = f"log E e^-uW at noise {sigma}, u {u}"
     yield Value(words, lambda: found, truth)
-    outside = 2.0 * (grid(sigma).left + grid(sigma).right()) * float((arb(u) - truth).exp())
+    outside = 2.0 * float((of.left + of.right[0])[0, 0]) * float((arb(u) - truth).exp())
     if outside < 0.1:
         yield Value(words, lambda: found - 3.0 * (rounding + outside) - 1e-16, truth, upper=False)
 

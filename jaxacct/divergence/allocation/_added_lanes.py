@@ -27,10 +27,10 @@ import numpy as np
 
 from jaxacct.divergence.allocation._added_plans import Guide, Plan, last_knot, other_rate, spread_of
 from jaxacct.divergence.allocation._grid import Complex, Real
-from jaxacct.divergence.allocation._host_real import log_decay
-from jaxacct.divergence.allocation._host_rule import INNER, Rule, transform
-from jaxacct.divergence.allocation._lines import log_of_transform
-from jaxacct.special import ULP, complex_exp, complex_log, exp_or_inf, rows_times_rows, turn
+from jaxacct.divergence.allocation._lines import Copies, plain_line
+from jaxacct.divergence.allocation._real import log_decay
+from jaxacct.divergence.allocation._rule import Rule
+from jaxacct.special import ULP, exp_or_inf, rows_times_rows, turn
 
 _KNOTS = 40  # at which delta is bounded beyond the last sample: steers tightness
 
@@ -59,18 +59,10 @@ class Table:
         self._known, self._step = known, at.step[lane, None]
         self._sigma, self._tau = of.sigma[lane], 1.0 / (of.sigma[lane] * np.sqrt(t))
         self._spread = spread_of(of, lane, known.steps)[:, None]
-        centre, spacing = at.centre[lane, None] * t, at.spacing[lane, None] * t
         ends = (num - 0.5) * at.spacing[:, None]
         log_tail = t * log_decay(of, None, at.centre, ends)[lane] - np.log(math.pi * ends[lane] * t)
-        log_base, slip = log_of_transform(*transform(of, None, at.centre, at.spacing, num))
-        log_phi, relative = t * log_base[lane], np.expm1(np.minimum(t * slip[lane], 700.0))
-        z = centre + 1j * spacing * np.arange(num)
-        log_pole = 2.0 * complex_log(z)
-        log_terms = log_phi - log_pole + np.log(spacing / math.pi)
-        log_terms[:, 0] -= math.log(2.0)
-        relative = relative + 8.0 * ULP * (4.0 + np.abs(log_phi) + np.abs(log_pole))
-        log_scale = log_terms.real.max(1, keepdims=True)
-        terms = complex_exp(log_terms - log_scale)
+        copies = Copies(1.0, self._spread, known.c, known.logs, 1.0)
+        line = plain_line(of, None, (t, t), at.centre, at.spacing, num, log_tail, copies, lane)
         # the samples: the add direction's on the left of 0
         own, other = int(at.own.max()), int(at.other.max())
         number = np.arange(1.0 - other, own)
@@ -80,17 +72,9 @@ class Table:
         is_taken = (number > -at.other[lane, None]) & (number < at.own[lane, None])
         self._is_own = self.epsilon >= 0.0
         x = np.expm1(-self.epsilon)
-        value = _line_sums(terms, spacing, x)
-        sizes = np.abs(terms)
-        summing = ULP * (64.0 + 2.0 * (INNER + num // INNER) + 4.0 * np.abs(centre * x + log_scale))
-        total, weighted = sizes.sum(1, keepdims=True), (sizes * relative).sum(1, keepdims=True)
-        phase = 8.0 * ULP * np.abs(x) * (sizes * np.abs(z)).sum(1, keepdims=True)
-        scale = np.exp(centre * x + log_scale)
-        value = scale * value
-        error = scale * (weighted + summing * total + phase) + np.exp(centre * x + log_tail)
-        error = error + self._copies(x, centre, 2.0 * math.pi / spacing)
+        value, _, error = line.values(x)
         # x is rounded, and the slope is P[X - 1 < x] <= e^{cx} E e^{-c (X-1)}; E(X-1-x)_+ = E(x - (X-1))_+ - x
-        slope = np.exp(np.minimum(centre * x + log_phi.real[:, :1] + 1e-3, 0.0))
+        slope = np.exp(np.minimum(line.centre * x + line.log_whole + 1e-3, 0.0))
         error = error + 8.0 * ULP * (np.abs(x) * slope + np.abs(value))
         value = np.where(self._is_own, value, value - x)
         grown = np.exp(np.maximum(self.epsilon, 0.0))
@@ -104,20 +88,6 @@ class Table:
         badly = ~(error <= upper)
         value, error = np.where(badly, 0.5 * upper, value), np.where(badly, 0.5 * upper, error)
         self.value, self.error, self._taken = (np.where(is_taken, x, 0.0) for x in (value, error, self.epsilon))
-
-    def _copies(self, x: Real, centre: Real, period: Real) -> Real:
-        """Upper bounds [R, J] on the sum of the copies, as `_lines.Copies`."""
-        known = self._known
-        q = np.exp(-centre * period)
-        behind = q / (1.0 - q) * (np.maximum(x, 0.0) + self._spread) + period * q / (1.0 - q) ** 2
-        gap = (known.c - centre) * period
-        is_far = gap > 0.0
-        logs = known.logs - gap - np.log(known.c * -np.expm1(-gap)) - 1.0
-        logs = logs + 2.0**-50 * (1024.0 + np.abs(known.logs) + np.abs(gap) + known.c * np.abs(x).max(1, keepdims=True))
-        logs = np.where(is_far, logs, np.inf)
-        ahead = (logs[:, None] + known.c[:, None] * x[:, :, None]).min(2)
-        bounded = x + 1.0 < period * (1.0 - 2.0**-40)
-        return behind + np.where(bounded, 0.0, np.exp(np.minimum(ahead, 700.0)))
 
     def _beyond(self, orders: Real) -> Real:
         """Upper bounds [R, A] on step sum delta e^{p eps} and step sum delta e^{-a eps} past the last samples."""
@@ -202,15 +172,6 @@ class Table:
     def decay(self, heights: Real) -> Real:
         """At least log |M(a + ib)/M(a)| for every b >= `heights` [R, B]."""
         return -0.5 * (self._tau * heights) ** 2
-
-
-def _line_sums(terms: Complex, spacing: Real, x: Real) -> Real:
-    """The real parts of sum_k terms_k e^{i k spacing x} [R, J] for `terms` [R, N] and `x` [R, J]."""
-    angle = spacing * x
-    fine = turn(angle[:, None] * np.arange(INNER)[:, None])
-    coarse = turn(angle[:, None] * (INNER * np.arange(terms.shape[1] // INNER))[:, None])
-    inner = rows_times_rows(terms.reshape(len(terms), -1, INNER), fine.swapaxes(1, 2))
-    return (inner.real * coarse.real - inner.imag * coarse.imag).sum(1)
 
 
 def _turned_sums(weights: Real, epsilon: Real, spacing: Real, count: int) -> Complex:

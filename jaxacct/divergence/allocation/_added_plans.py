@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._host_real import log_decay, log_transform
-from jaxacct.divergence.allocation._host_rule import INNER, Rule
+from jaxacct.divergence.allocation._real import log_decay, log_transform
+from jaxacct.divergence.allocation._rule import Rule
+from jaxacct.divergence.allocation._transform import INNER
 
 # They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
 _NUM_ORDERS = 36  # orders among which the line of a composition is chosen

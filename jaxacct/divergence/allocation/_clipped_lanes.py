@@ -1,6 +1,6 @@
 """Complex moments E[X^s ...] of rounds of 1-out-of-t allocation without their largest ratios, by vertical lines.
 
-Each of the t likelihood ratios Y_i is weighted by Q(rate Y_i), which falls smoothly from 1 to 0 (`Cutoff`): what is
+Each of the t likelihood ratios Y_i is weighted by Q(rate Y_i), which falls smoothly from 1 to 0 (`Cut`): what is
 left of the law of X = (1/t) sum Y_i has exponential moments, and
 
     M(s) = E[X^s prod Q] = Gamma(s+1)/(2 pi i) int_{Re z = c} Phi(z) z^{-s-1} dz,    Phi(z) = E[e^{zX} prod Q],
@@ -33,10 +33,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct.divergence.allocation._grid import SHARPNESS, Complex, Real, step_weights
-from jaxacct.divergence.allocation._host_real import high_mass, log_cut_transform, log_decay, rough_cut_transform
-from jaxacct.divergence.allocation._host_rule import INNER, Cut, Rule, cuts, transform
 from jaxacct.divergence.allocation._lines import log_of_transform
 from jaxacct.divergence.allocation._log_gamma import log_gamma
+from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, rough_cut_transform
+from jaxacct.divergence.allocation._rule import Cut, Rule, cuts
+from jaxacct.divergence.allocation._transform import INNER, transform
 from jaxacct.special import ULP, complex_exp, complex_log, cos_and_sin, log_up
 
 # They steer speed and tightness only: every error is bounded, whatever they are.

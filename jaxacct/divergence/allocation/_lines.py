@@ -8,26 +8,28 @@ With step h and period P = 2 pi/h the trapezoid is *exactly*, for every law and 
 
     sum_j e^{-|c| j P} E(a + jP)_+,   a = x - (X-1) or X-1-x:                                                  (1)
 
-the value (j = 0) and its shifted copies, all >= 0 (Poisson summation). `jaxacct.divergence.allocation._plans` chooses
-lines. Everything here runs on the host; [J] are arguments x, [N] nodes of a line.
+the value (j = 0) and its shifted copies, all >= 0 (Poisson summation). `jaxacct.divergence.allocation._plans` and
+`jaxacct.divergence.allocation._added_plans` choose lines.
+
+Shapes: [L] lanes; [R] rounds, each with its line; [J] arguments x; [N] nodes of a line; [F] points of the real axis.
 """
 
-import dataclasses
-import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._grid import Complex, Cutoff, Grid, Real
-from jaxacct.divergence.allocation._transform import NODE_BLOCK, centred_transform, weighted_transform
-from jaxacct.special import ULP, rows_times_rows
+from jaxacct.divergence.allocation._grid import Complex, Real
+from jaxacct.divergence.allocation._rule import Cut, Rule
+from jaxacct.divergence.allocation._transform import INNER, transform, weighted_transform
+from jaxacct.special import ULP, complex_exp, complex_log, rows_times_rows, turn
 
 MAX_NODES = 2**14  # a line that wants more gives the trivial bound: it limits time and memory, and any value is valid
+_BLOCK = 4 * INNER  # nodes of a line for one question are a multiple of it
 
 
 class Bracket(NamedTuple):
-    """What an answer at J arguments is made of: a value, its derivative in x, and bounds on its error, float64 [J]."""
+    """What an answer is made of: a value, its derivative in x, and bounds on its error, [R, J]."""
 
     value: Real
     slope: Real
@@ -35,99 +37,82 @@ class Bracket(NamedTuple):
     below: Real  # and at least value - below
 
 
-class Setting(NamedTuple):
-    """What all lines for one noise multiplier and one prefix of an epoch share."""
+class Copies(NamedTuple):
+    """What bounds the sum over j != 0 in (1), the copies, for the measure of X behind a line; [R, 1] where not said."""
 
-    of: Grid
-    n: float  # steps taken
-    t: float  # steps of the epoch
-    spread: float  # at least E|X - 1|
-
-    @property
-    def reach(self) -> float:
-        """Float: 1 - X is at most this."""
-        return self.n / self.t
-
-
-def setting(of: Grid, num_steps: float, steps_done: float) -> Setting:
-    """`Setting`, floats: after `steps_done` steps of an epoch of `num_steps`.
-
-    E|X - 1| is at most the standard deviation of X, and at most 2 n/t.
-    """
-    spread = math.sqrt(math.expm1(min(of.s**2, 700.0)) * steps_done) / num_steps
-    return Setting(of, steps_done, num_steps, min(spread, 2.0 * steps_done / num_steps))
-
-
-@dataclasses.dataclass(frozen=True)
-class Copies:
-    """What bounds the sum over j != 0 in (1), the copies, for the measure of X behind one line."""
-
-    mass: float  # of the measure
-    excess: float  # at least its E(a)_+ at x = 0
-    far_centres: Real  # [F]: real z on the line's side of 0, further from 0 than the line
-    far_logs: Real  # [F]: log of the measure's transform there, rounded up
+    mass: Real | float  # of the measure
+    excess: Real | float  # at least its E(a)_+ at x = 0
+    far_centres: Real  # [R, F]: real z; those further from 0 than the line, on its side, bound what lies ahead
+    far_logs: Real  # [R, F]: log of the measure's transform there, rounded up
     reach: float  # a <= x + reach
 
-    def __call__(self, x: Real, centre: float, period: float) -> Real:
-        """Upper bounds [J] on the sum of the copies at arguments `x` [J]: those with j > 0, then those with j < 0."""
-        q = math.exp(-abs(centre) * period)
-        behind = q / (1.0 - q) * (self.mass * np.maximum(math.copysign(1.0, centre) * x, 0.0) + self.excess)
+    def __call__(self, x: Real, centre: Real, period: Real) -> Real:
+        """Upper bounds [R, J] on the sum of the copies at arguments `x` [R, J]: those ahead, and those behind."""
+        side = np.sign(centre)
+        q, far = np.exp(-side * centre * period), self.far_centres
+        behind = q / (1.0 - q) * (self.mass * np.maximum(side * x, 0.0) + self.excess)
         behind = behind + self.mass * period * q / (1.0 - q) ** 2
         # (a)_+ <= e^{b a}/(e b), any b
-        gap = np.abs(self.far_centres - centre) * period
-        ahead = self.far_logs + self.far_centres * x[:, None] - gap - np.log(np.abs(self.far_centres) * -np.expm1(-gap))
-        sizes = np.abs(self.far_logs) + np.abs(self.far_centres * x[:, None]) + gap
-        ahead = ahead - 1.0 + 2.0**-50 * (1024.0 + sizes)
-        ahead = np.exp(np.minimum(ahead, 700.0)).min(1, initial=np.inf)
-        return behind + np.where(x + self.reach < period, 0.0, ahead)
+        gap = side * (far - centre) * period
+        logs = self.far_logs - gap - np.log(np.abs(far) * -np.expm1(-gap)) - 1.0
+        sizes = np.abs(self.far_logs) + np.abs(gap) + np.abs(far) * np.abs(x).max(1, keepdims=True)
+        logs = np.where(gap > 0.0, logs + 2.0**-50 * (1024.0 + sizes), np.inf)
+        ahead = (logs[:, None] + far[:, None] * x[:, :, None]).min(2, initial=np.inf)
+        is_beyond = x + self.reach < period * (1.0 - 2.0**-40)
+        return behind + np.where(is_beyond, 0.0, np.exp(np.minimum(ahead, 700.0)))
 
 
-def _real_dots(a: Complex, b: Complex) -> Real:
-    """The real parts of the sums over each row of a b."""
-    return np.einsum("ij,ij->i", a.real, b.real) - np.einsum("ij,ij->i", a.imag, b.imag)
+class Line(NamedTuple):
+    """What the trapezoids (1) on vertical lines are made of: terms, and what bounds their errors; [R, 1] if not said.
 
+    At x the terms are e^{log_scale} e^{z (x + shift)} terms.
+    """
 
-@dataclasses.dataclass(frozen=True)
-class Line:
-    """What the trapezoid (1) on one vertical line is made of: its nodes, its terms, and what bounds its errors."""
-
-    period: float  # P
-    z: Complex  # [N], the nodes
-    terms: Complex  # [N]: at x the terms are e^{log_scale} e^{z (x + shift)} terms
-    log_scale: float
-    relative_error: Real  # [N], of the terms
-    log_tail: float  # log of a bound on what lies beyond the last node, at x = 0
+    centre: Real
+    spacing: Real  # of the nodes
+    terms: Complex  # [R, N]
+    log_scale: Real
+    relative: Real  # [R, N], the relative errors of the terms
+    log_tail: Real  # log of a bound on what lies beyond the last node, at x = 0
     shift: float
     copies: Copies
 
-    @functools.cached_property
-    def _rows(self) -> Complex:
-        """[2 B, A]: A B = N terms, those with k = a B + b in row b, and below them z times the terms."""
-        inner = 1 << (len(self.z).bit_length() // 2)
-        return np.concatenate([x.reshape(-1, inner).T for x in (self.terms, self.z * self.terms)])
+    @property
+    def log_whole(self) -> Real:
+        """About log Phi at the centre [R, 1]."""
+        first = np.log(2.0 * math.pi / self.spacing * np.abs(self.terms[:, :1])) + self.log_scale
+        found: Real = first + 2.0 * np.log(self.centre) + self.centre * self.shift
+        return found
 
-    @functools.cached_property
-    def _sizes(self) -> Real:
-        """[3]: the sums of the terms' sizes, of these times their relative errors, and of these times |z|."""
-        sizes = np.abs(self.terms)
-        return np.array([sizes.sum(), sizes @ self.relative_error, sizes @ np.abs(self.z)])
+    @property
+    def _nodes(self) -> Complex:
+        return self.centre + 1j * self.spacing * np.arange(self.terms.shape[1])
+
+    def _sums(self, terms: Complex, x: Real) -> Real:
+        """The real parts of sum_k terms_k e^{i k spacing x} [R, J]."""
+        angle, outer = (self.spacing * x)[:, None], terms.shape[1] // INNER
+        fine, coarse = turn(angle * np.arange(INNER)[:, None]), turn(angle * (INNER * np.arange(outer))[:, None])
+        inner = rows_times_rows(terms.reshape(len(terms), -1, INNER), fine.swapaxes(1, 2))
+        return (inner.real * coarse.real - inner.imag * coarse.imag).sum(1)
+
+    def values(self, x: Real) -> tuple[Real, Real, Real]:
+        """The values [R, J] at arguments `x` [R, J]; how far too low, and how far too high they are at most."""
+        moved, sizes = x + self.shift, np.abs(self.terms)
+        log_scale = self.centre * moved + self.log_scale
+        total, lost, turned = ((sizes * y).sum(1, keepdims=True) for y in (1.0, self.relative, np.abs(self._nodes)))
+        summing = ULP * (64.0 + 2.0 * (INNER + sizes.shape[1] // INNER) + 4.0 * np.abs(log_scale))
+        scale = np.exp(log_scale)
+        error = scale * (lost + summing * total + 8.0 * ULP * np.abs(moved) * turned)
+        error = error + np.exp(self.centre * x + self.log_tail)
+        copies = self.copies(x, self.centre, 2.0 * math.pi / self.spacing)
+        return scale * self._sums(self.terms, moved), error, error + copies
 
     def __call__(self, x: Real) -> Bracket:
-        """The bracket [J] at arguments `x` [J]."""
-        centre, moved = float(self.z[0].real), x + self.shift
-        # e^{(c + ikh) x} with k = a B + b is a product
-        rows, inner = self._rows, len(self._rows) // 2
-        outer = np.exp(1j * self.z[::inner].imag * moved[:, None])
-        phases = np.exp(1j * self.z[:inner].imag * moved[:, None])
-        log_scale = centre * moved + self.log_scale
-        scale = np.exp(log_scale)
-        inner_sums = rows_times_rows(outer, rows)
-        value, slope = (scale * _real_dots(s, phases) for s in (inner_sums[:, :inner], inner_sums[:, inner:]))
-        size, lost, turned = self._sizes
-        summing = ULP * (64.0 + 2.0 * (inner + rows.shape[1]) + 4.0 * np.abs(log_scale))
-        error = scale * (lost + summing * size + 8.0 * ULP * np.abs(moved) * turned)
-        error = error + np.exp(centre * x + self.log_tail)
-        return Bracket(value, slope, error, error + self.copies(x, centre, self.period))
+        """The bracket [R, J] at arguments `x` [R, J]."""
+        value, above, below = self.values(x)
+        moved = x + self.shift
+        slope = np.exp(self.centre * moved + self.log_scale) * self._sums(self._nodes * self.terms, moved)
+        return Bracket(value, slope, above, below)
 
 
 def num_nodes(period: float, log_sizes: Real, heights: Real, floor: float) -> tuple[int, float]:
@@ -139,14 +124,14 @@ def num_nodes(period: float, log_sizes: Real, heights: Real, floor: float) -> tu
     logs = log_sizes - np.log(math.pi * heights)
     good = np.flatnonzero(logs <= floor)
     if len(good) == 0:
-        return NODE_BLOCK, math.inf
+        return _BLOCK, math.inf
     wanted = heights[good[0]] * period / (2.0 * math.pi) + 0.5
-    num = NODE_BLOCK * math.ceil(wanted / NODE_BLOCK)
-    return (num, float(logs[good[0]])) if num <= MAX_NODES else (NODE_BLOCK, math.inf)
+    num = _BLOCK * math.ceil(wanted / _BLOCK)
+    return (num, float(logs[good[0]])) if num <= MAX_NODES else (_BLOCK, math.inf)
 
 
-def _log1p(z: Complex) -> Complex:
-    """log(1 + z). Where |z| is small each part errs by a few ulp of |z|; NumPy's log1p loses its digits there."""
+def log1p(z: Complex) -> Complex:
+    """log(1 + z) [..], each part within a few ulp of |z| where that is small."""
     x, y = z.real, z.imag
     near = np.abs(x) + np.abs(y) < 0.5
     small = np.where(near, 2.0 * x + x * x + y * y, 0.0)
@@ -161,66 +146,88 @@ def log_of_transform(excess: Complex, error: Real) -> tuple[Complex, Real]:
     """
     size = np.abs(1.0 + excess)
     error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
-    return _log1p(excess), np.log1p(error / size)
+    return log1p(excess), np.log1p(error / size)
 
 
-def _expm1(z: Complex) -> Complex:
-    """e^z - 1, without cancellation where z is small."""
+def expm1(z: Complex) -> Complex:
+    """e^z - 1 [..], without cancellation where z is small."""
     x, y = z.real, z.imag
     return np.expm1(x) * np.cos(y) - 2.0 * np.sin(0.5 * y) ** 2 + 1j * np.exp(x) * np.sin(y)
 
 
 def _line(
-    centre: float, period: float, log_phi: Complex, error: Real, log_tail: float, shift: float, copies: Copies
+    centre: Real, spacing: Real, log_phi: Complex, relative: Real, log_tail: Real, shift: float, copies: Copies
 ) -> Line:
-    """The line through `centre` from log Phi [N] at its nodes and the relative error [N] of Phi."""
-    spacing = 2.0 * math.pi / period
-    z = centre + 1j * spacing * np.arange(len(log_phi))
-    log_pole = 2.0 * np.log(z)
-    log_terms = log_phi - log_pole + math.log(spacing / math.pi)
-    log_terms[0] -= math.log(2.0)
-    error = error + 8.0 * ULP * (4.0 + np.abs(log_phi) + np.abs(log_pole))
-    log_scale = float(log_terms.real.max())
-    return Line(period, z, np.exp(log_terms - log_scale), log_scale, error, log_tail, shift, copies)
+    """The lines through `centre` [R, 1] from log Phi [R, N] at their nodes and the relative error [R, N] of Phi."""
+    log_pole = 2.0 * complex_log(centre + 1j * spacing * np.arange(log_phi.shape[1]))
+    log_terms = log_phi - log_pole + np.log(spacing / math.pi)
+    log_terms[:, 0] -= math.log(2.0)
+    relative = relative + 8.0 * ULP * (4.0 + np.abs(log_phi) + np.abs(log_pole))
+    log_scale = log_terms.real.max(1, keepdims=True)
+    terms = complex_exp(log_terms - log_scale)
+    return Line(centre, spacing, terms, log_scale, relative, log_tail, shift, copies)
 
 
 def plain_line(
-    at: Setting, cut: Cutoff | None, centre: float, period: float, num: int, log_tail: float, copies: Copies
+    of: Rule,
+    cut: Cut | None,
+    steps: tuple[Real, Real],
+    centre: Real,
+    spacing: Real,
+    num: int,
+    log_tail: Real,
+    copies: Copies,
+    lane: Any = slice(None),
 ) -> Line:
     """`Line` of `num` nodes for all n steps weighted by Q of `cut`, or, without cutoff, for the whole law.
 
-    `log_tail` is log of a bound on what lies beyond the last node, at x = 0.
+    Args:
+      of, cut: the step's ratio, lanes [L].
+      steps: n and t, [R, 1].
+      centre, spacing: of the lines, over t, [L].
+      num: a multiple of `INNER`.
+      log_tail: [R, 1], log of bounds on what lies beyond the last node, at x = 0.
+      copies: what bounds the copies.
+      lane: the lane of each round.
     """
-    u, spacing = centre / at.t, 2.0 * math.pi / (period * at.t)
-    if u > 1.0:  # e^{-uW} would lose what e^{-uY} keeps
-        base, error = weighted_transform(at.of, None, u, spacing, num)
+    n, t = steps
+    if centre.min() > 1.0:  # e^{-uW} would lose what e^{-uY} keeps
+        base, error = weighted_transform(of, None, centre, spacing, num)
         size = np.abs(base)
-        log_base, slip, shift = np.log(base), np.log1p((error + 16.0 * ULP * size) / size), at.reach
+        log_base, slip, shift = np.log(base), np.log1p((error + 16.0 * ULP * size) / size), float((n / t).max())
     else:
-        log_base, slip = log_of_transform(*centred_transform(at.of, cut, u, spacing, num))
+        log_base, slip = log_of_transform(*transform(of, cut, centre, spacing, num))
         shift = 0.0
-    relative: Any = np.expm1(np.minimum(at.n * slip, 700.0))
-    return _line(centre, period, at.n * log_base, relative, log_tail, shift, copies)
+    relative = np.expm1(np.minimum(n * slip[lane], 700.0))
+    along = centre[lane, None] * t, spacing[lane, None] * t
+    return _line(*along, n * log_base[lane], relative, log_tail, shift, copies)
 
 
 def difference_line(
-    at: Setting, cut: Cutoff, centre: float, period: float, num: int, log_tail: float, copies: Copies
+    of: Rule,
+    cut: Cut,
+    steps: tuple[Real, Real],
+    centre: Real,
+    spacing: Real,
+    num: int,
+    log_tail: Real,
+    copies: Copies,
 ) -> Line:
-    """`Line` of `num` nodes for the whole law less that of all steps weighted by Q: Phi = A^n - (A - H)^n.
+    """`Line` for the whole law less that of all steps weighted by Q, as `plain_line`: Phi = A^n - (A - H)^n.
 
     A = E e^{-uW} and H = E[e^{-uW} (1 - Q)]. The error is bounded by the derivatives, n (A^(n-1) - (A - H)^(n-1)) in A
     and n (A - H)^(n-1) in H, over all values within the errors of A and H.
     """
-    u, spacing = centre / at.t, 2.0 * math.pi / (period * at.t)
-    excess, error = centred_transform(at.of, None, u, spacing, num)
-    high, high_error = weighted_transform(at.of, cut, u, spacing, num)
+    n, t = steps
+    excess, error = transform(of, None, centre, spacing, num)
+    high, high_error = weighted_transform(of, cut, centre, spacing, num)
     whole = 1.0 + excess
-    log_whole, log_rest = _log1p(excess), _log1p(-high / whole)
-    phi = -np.exp(at.n * log_whole) * _expm1(at.n * log_rest)
+    log_whole, log_rest = log1p(excess), log1p(-high / whole)
+    phi = -complex_exp(n * log_whole) * expm1(n * log_rest)
     top = np.maximum(np.abs(whole), np.abs(whole - high)) + error + high_error
-    power = at.n * np.exp((at.n - 1.0) * np.log(top))
-    rounding = ULP * (64.0 + 16.0 * at.n * (np.abs(excess) + np.abs(log_whole) + np.abs(log_rest)))
-    absolute = high_error + np.abs(high) * ((at.n - 1.0) * (error + high_error) / top + rounding)
+    power = n * np.exp((n - 1.0) * np.log(top))
+    rounding = ULP * (64.0 + 48.0 * n * (np.abs(excess) + np.abs(log_whole) + np.abs(log_rest)))
+    absolute = high_error + np.abs(high) * ((n - 1.0) * (error + high_error) / top + rounding)
     log_phi = np.log(np.where(phi == 0, 1e-300, phi))
-    relative: Any = power * absolute / np.maximum(np.abs(phi), 1e-300)
-    return _line(centre, period, log_phi, relative, log_tail, 0.0, copies)
+    relative = power * absolute / np.maximum(np.abs(phi), 1e-300)
+    return _line(centre[:, None] * t, spacing[:, None] * t, log_phi, relative, log_tail, 0.0, copies)

@@ -13,9 +13,9 @@ Shapes: [R] rounds; [K] knots; [P] powers.
 import numpy as np
 
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._host_real import log_transform
-from jaxacct.divergence.allocation._host_rule import WHOLE, num_nodes, rule
 from jaxacct.divergence.allocation._log_gamma import log_gamma
+from jaxacct.divergence.allocation._real import log_transform
+from jaxacct.divergence.allocation._rule import WHOLE, num_nodes, rule
 from jaxacct.special import ULP, log_normal_tail
 
 # They steer speed and tightness only.

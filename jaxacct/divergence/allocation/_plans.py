@@ -2,7 +2,7 @@
 
 A line is a vertical contour Re z = c with its nodes (`jaxacct.divergence.allocation._lines`). The left tail has
 exponential moments: one line through the saddle point (`plan_add`). The right tail of an average of lognormal variables
-has none. So every step is split smoothly, 1 = Q(Y) + (1 - Q)(Y) (`Cutoff`): with all steps weighted
+has none. So every step is split smoothly, 1 = Q(Y) + (1 - Q)(Y) (`Cut`): with all steps weighted
 by Q the measure may be tilted, a line with c < 0; what is left, of small mass, is a line with c > 0 of the difference
 of two transforms (`plan_remove`). The terms of both are about as large as the value itself, whatever its size, and the
 difference decays along the line as fast as the cutoff is smooth, however narrow the bulk of X is against its tail. In
@@ -16,9 +16,7 @@ import numpy as np
 
 from jaxacct.divergence.allocation._grid import (
     SHARPNESS,
-    Cutoff,
     Real,
-    cutoff,
     largest_beyond,
     partial_exponential,
     step_weights,
@@ -28,7 +26,6 @@ from jaxacct.divergence.allocation._lines import (
     Bracket,
     Copies,
     Line,
-    Setting,
     difference_line,
     num_nodes,
     plain_line,
@@ -40,8 +37,8 @@ from jaxacct.divergence.allocation._real import (
     log_decay,
     log_high_decay,
     log_transform,
-    real_rule,
 )
+from jaxacct.divergence.allocation._rule import Cut, Rule, cuts, one_rule, profile_shape
 from jaxacct.special import ULP, rows_times
 
 # All of these steer speed and tightness only: every line's errors are bounded, however it was chosen.
@@ -57,6 +54,49 @@ _FAR = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # over the high line's c: 
 _HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)  # over a first guess of the line's height: where its decay is bounded
 
 
+class Setting(NamedTuple):
+    """What all lines for one noise multiplier and one prefix of an epoch share."""
+
+    of: Rule  # of one lane
+    n: float  # steps taken
+    t: float  # steps of the epoch
+    spread: float  # at least E|X - 1|
+
+    @property
+    def reach(self) -> float:
+        """Float: 1 - X is at most this."""
+        return self.n / self.t
+
+    @property
+    def tails(self) -> tuple[float, float, float]:
+        """P[g < the first node], and P[g > the last one] where g has the mean 0 and 1/sigma."""
+        return float(self.of.left[0, 0]), float(self.of.right[0][0, 0]), float(self.of.right[1][0, 0])
+
+    def log_transform(self, c: Real) -> Real:
+        """At least log E e^{-c (X-1)} at each `c` >= 0 [K]."""
+        found: Real = self.n * log_transform(self.of, c[None] / self.t)[0]
+        return found
+
+    def line(
+        self, make: Any, cut: Cut | None, centre: float, period: float, num: int, log_tail: float, copies: Copies
+    ) -> Line:
+        """`Line` made by `make` (`plain_line` or `difference_line`) through one float."""
+        steps = np.array([[self.n]]), np.array([[self.t]])
+        along = np.array([centre / self.t]), np.array([2.0 * math.pi / (period * self.t)])
+        found: Line = make(self.of, cut, steps, *along, num, np.array([[log_tail]]), copies)
+        return found
+
+
+def setting(noise_multiplier: float, num_steps: float, steps_done: float) -> Setting:
+    """`Setting`, floats: after `steps_done` steps of an epoch of `num_steps`.
+
+    E|X - 1| is at most the standard deviation of X, and at most 2 n/t.
+    """
+    spread = math.sqrt(math.expm1(min(noise_multiplier**-2.0, 700.0)) * steps_done) / num_steps
+    least = min(spread, 2.0 * steps_done / num_steps)
+    return Setting(one_rule(noise_multiplier, profile_shape(noise_multiplier)), steps_done, num_steps, least)
+
+
 class Remove(NamedTuple):
     """What E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0, is made of; for a line not needed, a bound on it."""
 
@@ -70,14 +110,14 @@ class Remove(NamedTuple):
     mass_error: float  # relative, of both
 
     def __call__(self, x: Real) -> Bracket:
-        """The bracket [J] of E(X-1-x)_+ at arguments `x` [J]."""
+        """The bracket [1, J] of E(X-1-x)_+ at arguments `x` [1, J]."""
         zero = np.zeros_like(x)
         low = high = Bracket(zero, zero, zero, zero)
         if self.low is not None:
             low = self.low(x)
         else:
-            logs = self.low_logs + self.low_centres * x[:, None] - np.log(np.abs(self.low_centres)) - 1.0
-            low = low._replace(above=np.exp(np.minimum(logs, 700.0)).min(1))
+            logs = self.low_logs + self.low_centres * x[:, :, None] - np.log(np.abs(self.low_centres)) - 1.0
+            low = low._replace(above=np.exp(np.minimum(logs, 700.0)).min(2))
         if self.high is None:
             high = high._replace(above=zero + self.share)
         else:
@@ -94,6 +134,11 @@ def _high_moments(at: Setting, mass: Real, mean: Real) -> tuple[Real, Real]:
     return -np.expm1(at.n * log_low), at.reach * np.exp((at.n - 1.0) * log_low) * mean
 
 
+def _past_all(at: Setting, x: float) -> float:
+    """A period beyond which no copy lies ahead, where the measure ends at -reach."""
+    return (x + at.reach) * (1.0 + 1e-6)
+
+
 def _share(at: Setting, mass: Any, mean: Any) -> Any:
     """At least E[(X-1)_+; some step high] <= n E[|W_1|/t + E|X-1|; step 1 high], from the same."""
     return 1.01 * (at.reach * (mean + 2.0 * mass) + at.n * mass * at.spread)
@@ -106,18 +151,19 @@ def plan_remove(at: Setting, x: float) -> Remove:
     terms counting as more nodes (_PRICE).
     """
     of, n, t = at.of, at.n, at.t
-    y, w, density = real_rule(of)
+    _, right, further = at.tails
+    y, w, density = (x[0] for x in of.real())
     rates = SHARPNESS / (t * (x + 2.0 * at.spread)) * _RATES
     low, high = step_weights(rates[:, None] * y)
-    masses, means = rows_times(high, density) + of.right(), rows_times(high, w * density) + of.right(1.0)
+    masses, means = rows_times(high, density) + right, rows_times(high, w * density) + further
     mass, mean = _high_moments(at, masses, means)
     log_high = np.log(mass * (x + at.spread) + mean)
     tilts = _TILTS * rates[:, None] * t
     tilted = tilts[:, :, None] / t * w
     growth = rows_times(np.exp(np.log(low)[:, None, :] + tilted) - 1.0 - tilted, density)
     # where the window ends its bound may be crude
-    end, least = np.minimum(rates * of.y[-1], 700.0)[:, None], 1.0 - tilts / (t * rates[:, None])
-    growth = growth + 2.0 * of.right() * largest_beyond(end, np.log(partial_exponential(end)), least)
+    end, least = np.minimum(rates * of.y[0, -1], 700.0)[:, None], 1.0 - tilts / (t * rates[:, None])
+    growth = growth + 2.0 * right * largest_beyond(end, np.log(partial_exponential(end)), least)
     logs = n * np.log1p(np.maximum(growth, -0.999))
     log_low = logs - tilts * x - np.log(2.0 * tilts)
     best = float(np.maximum(log_low.min(1), log_high).min())
@@ -125,7 +171,7 @@ def plan_remove(at: Setting, x: float) -> Remove:
 
     # the length of the low line for each rate and tilt
     period_low = _low_periods(at, x, tilts, logs, floor)
-    height_low = t * height_of_decay(of, np.minimum(floor - log_low, -1.0) / n)
+    height_low = t * height_of_decay(float(of.sigma[0, 0]), np.minimum(floor - log_low, -1.0) / n)
     length_low = period_low * height_low
     price = np.exp(np.minimum(_PRICE * np.maximum(log_low - best - _SPARE, 0.0), 300.0))
     length_low = np.where(np.isfinite(logs) & (length_low < _MAX_LENGTH), length_low * price, np.inf)
@@ -133,9 +179,9 @@ def plan_remove(at: Setting, x: float) -> Remove:
     # and of the high line for each rate
     centre = min(1.0 / at.spread, 2.0 / x if x > 0 else math.inf)
     far = centre * _FAR
-    far_logs = n * log_transform(of, far / t)
+    far_logs = at.log_transform(far)
     ahead_high = float(((far_logs + far * x - np.log(far) - floor)[1:] / (far[1:] - centre)).min())
-    period_high = np.maximum((np.maximum(log_high - floor, 0.0) + 4.0) / centre, min(ahead_high, x + at.reach))
+    period_high = np.maximum((np.maximum(log_high - floor, 0.0) + 4.0) / centre, min(ahead_high, _past_all(at, x)))
     height_high = 12.0 * rates * t
     without_low, without_high = log_low.min(1) < floor, np.log(_share(at, masses, means)) < floor
     length = np.where(without_low, 0.0, length_low[np.arange(len(rates)), tilt_index])
@@ -143,20 +189,20 @@ def plan_remove(at: Setting, x: float) -> Remove:
     length = length * np.exp(np.minimum(_PRICE * np.maximum(log_high - best - _SPARE, 0.0), 300.0))
     i = int(np.where(np.isnan(length), np.inf, length).argmin())
 
-    cut, j = cutoff(of, float(rates[i])), int(tilt_index[i])
-    tilts, logs = tilts[i], n * log_cut_transform(of, cut, -tilts[i] / t)
-    high = cut.high[::2] * density
-    share = _share(at, high.sum() + of.right(), high @ w + of.right(1.0))
+    cut, j = cuts(of, rates[i : i + 1]), int(tilt_index[i])
+    tilts, logs = tilts[i], n * log_cut_transform(of, cut, tilts[i : i + 1] / t)[0]
+    high = cut.high[0, ::2] * density
+    share = _share(at, high.sum() + right, high @ w + further)
     low_line = high_line = None
-    one_mass, one_mean, one_error = high_mass(of, cut)
+    one_mass, one_mean, one_error = (float(x[0]) for x in high_mass(of, cut))
     whole_mass, whole_mean = _high_moments(at, np.asarray(one_mass), np.asarray(one_mean))
     if not without_low[i]:
-        copies = Copies(1.0, at.spread, -tilts[j + 1 :], logs[j + 1 :], math.inf)
+        copies = Copies(1.0, at.spread, -tilts[None, j + 1 :], logs[None, j + 1 :], math.inf)
         period = float(_low_periods(at, x, tilts, logs, floor)[j])
         low_line = _low_line(at, cut, -float(tilts[j]), period, x, floor, height_low[i, j], copies)
     if not without_high[i]:
         excess = min(at.spread, float(whole_mass) * at.reach)
-        copies = Copies(float(whole_mass), excess, far[1:], far_logs[1:], at.reach)
+        copies = Copies(float(whole_mass), excess, far[None, 1:], far_logs[None, 1:], at.reach)
         log_top = float(far_logs[0])
         high_line = _high_line(at, cut, centre, float(period_high[i]), x, floor, height_high[i], log_top, copies)
     return Remove(
@@ -183,18 +229,18 @@ def _low_periods(at: Setting, x: float, tilts: Real, logs: Real, floor: float) -
 
 
 def _low_line(
-    at: Setting, cut: Cutoff, centre: float, period: float, x: float, floor: float, height: float, copies: Copies
+    at: Setting, cut: Cut, centre: float, period: float, x: float, floor: float, height: float, copies: Copies
 ) -> Line:
     """The line for all steps low, about `height` high: as many nodes as the tail needs to fall below e^floor."""
     heights = height * _HEIGHTS
-    decay = at.n * log_decay(at.of, cut, centre / at.t, heights / at.t)
+    decay = at.n * log_decay(at.of, cut, np.array([centre / at.t]), heights[None] / at.t)[0]
     num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
-    return plain_line(at, cut, centre, period, num, log_tail, copies)
+    return at.line(plain_line, cut, centre, period, num, log_tail, copies)
 
 
 def _high_line(
     at: Setting,
-    cut: Cutoff,
+    cut: Cut,
     centre: float,
     period: float,
     x: float,
@@ -206,10 +252,10 @@ def _high_line(
     """The line for at least one high step; `log_top` is log |Phi| of the whole law at `centre`."""
     # |A^n - (A - H)^n| <= n |H| max^(n-1), and |A|, |A - H| are largest on the real axis
     heights = height * _HEIGHTS
-    decay = log_high_decay(at.of, cut, centre / at.t, heights / at.t)
+    decay = log_high_decay(at.of, cut, np.array([centre / at.t]), heights[None] / at.t)[0]
     decay = decay + math.log(at.n) + (at.n - 1.0) / at.n * log_top + 2.0**-50 * (8.0 + abs(log_top))
     num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
-    return difference_line(at, cut, centre, period, num, log_tail, copies)
+    return at.line(difference_line, cut, centre, period, num, log_tail, copies)
 
 
 class Saddles(NamedTuple):
@@ -223,12 +269,12 @@ class Saddles(NamedTuple):
 
 def saddles(at: Setting) -> Saddles:
     """`Saddles`, arrays [K]: steering for `plan_add`. Only its `logs` also enter error bounds, as Chernoff bounds."""
-    y, w, density = real_rule(at.of)
+    y, w, density = (x[0] for x in at.of.real())
     c = np.geomspace(0.3 / at.spread, 1e6 * at.t, 128)
     u = c / at.t
     weight = np.exp(-u[:, None] * y) * density
     total = np.maximum(weight.sum(1), 1e-300)
-    logs = at.n * log_transform(at.of, u)
+    logs = at.log_transform(c)
     mean = rows_times(weight, w) / total
     variance = rows_times(weight, w**2) / total - mean**2
     x = at.reach * mean + 2.0 / c
@@ -243,12 +289,12 @@ def plan_add(at: Setting, guide: Saddles, x: float) -> Line:
     j = int(np.abs(guide.x - x).argmin())
     centre, floor = float(guide.c[j]), float(guide.log_value[j]) - _DIGITS
     far = guide.c > 1.2 * centre
-    copies = Copies(1.0, at.spread, guide.c[far], guide.logs[far], at.reach)
+    copies = Copies(1.0, at.spread, guide.c[None, far], guide.logs[None, far], at.reach)
     ahead = (guide.logs[far] + guide.c[far] * x - np.log(guide.c[far]) - floor) / (guide.c[far] - centre)
     period = (math.log(at.spread + 60.0 / centre) - floor) / centre
-    period = max(period, min(float(ahead.min(initial=math.inf)), x + at.reach))
+    period = max(period, min(float(ahead.min(initial=math.inf)), _past_all(at, x)))
     level = min(floor - centre * x - float(guide.logs[j]), -1.0) / at.n
-    heights = at.t * height_of_decay(at.of, np.array(level)) * _HEIGHTS
-    decay = at.n * log_decay(at.of, None, centre / at.t, heights / at.t)
+    heights = at.t * height_of_decay(float(at.of.sigma[0, 0]), np.array(level)) * _HEIGHTS
+    decay = at.n * log_decay(at.of, None, np.array([centre / at.t]), heights[None] / at.t)[0]
     num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
-    return plain_line(at, None, centre, period, num, log_tail, copies)
+    return at.line(plain_line, None, centre, period, num, log_tail, copies)

@@ -17,10 +17,9 @@ import math
 import numpy as np
 
 from jaxacct._types import Direction, Ends
-from jaxacct.divergence.allocation._grid import Real, grid
-from jaxacct.divergence.allocation._lines import Bracket, Line, setting
-from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles
-from jaxacct.divergence.allocation._real import real_rule
+from jaxacct.divergence.allocation._grid import Real
+from jaxacct.divergence.allocation._lines import Bracket, Line
+from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles, setting
 from jaxacct.special import ULP, rows_times
 
 # The range that is answered; outside it the bounds are trivial. Of noise multipliers: with less noise the grids would
@@ -31,10 +30,7 @@ _MOST_STEPS = 2.0**40  # steps of an epoch
 _MAX_PLANS = 4  # sets of lines planned for one epsilon
 _MAX_NEWTON = 40  # Newton's steps on one set of lines
 _SETTLED = 3.0  # in log delta: lines planned this close to the root are as tight there, within a factor of some units
-_NEAR = 5.0  # in log delta: samples this close to where lines were planned gain little by lines of their own
 _MOST_LOG = 709.7  # of t e^epsilon, remove direction: beyond it that is no double, and nothing is said
-_MOST_LINES = 1000  # sets of lines planned for many epsilons at once
-_WINDOW = 48  # samples, on either side of the one that lines are planned for, at which those lines are evaluated
 
 
 class AllocationProfile:
@@ -61,7 +57,7 @@ class AllocationProfile:
         self._removes = direction is Direction.REMOVE
         self._last = _MOST_LOG - math.log(num_steps) if self._valid and self._removes else math.inf
         if self._valid:
-            self._at = setting(grid(float(noise_multiplier)), float(num_steps), float(done))
+            self._at = setting(float(noise_multiplier), float(num_steps), float(done))
             with np.errstate(all="ignore"):
                 self._guide = None if self._removes else saddles(self._at)
             self._valid = self._guide is None or len(self._guide.c) > 1
@@ -77,7 +73,7 @@ class AllocationProfile:
         """delta, its derivative by epsilon, and its errors, at each epsilon [J]."""
         with np.errstate(all="ignore"):
             x = np.expm1(epsilon if self._removes else -epsilon)
-            found = lines(x)
+            found = Bracket(*(y[0] for y in lines(x[None])))
             moved = 4.0 * ULP * np.abs(x * found.slope)  # x is rounded
             above, below = found.above + moved, found.below + moved
             if self._removes:
@@ -88,34 +84,15 @@ class AllocationProfile:
             slope = scale * found.value - found.slope
             return Bracket(scale * found.value, slope, wide * above + rounding, wide * below + rounding)
 
-    def delta(self, epsilon: Real, tolerance: float = 1e-9) -> Ends[Real]:
-        """`Ends` [J]: certified bounds on delta at each `epsilon` [J] >= 0, increasing.
-
-        They are aimed at a width of `tolerance` relative to delta, and wider where that cannot be had. Lines that are
-        planned for one epsilon are used for its neighbours too, so that few are made.
-        """
+    def delta(self, epsilon: Real) -> Ends[Real]:
+        """`Ends` [J]: certified bounds on delta at each `epsilon` [J] >= 0, by lines planned for each."""
         epsilon = np.asarray(epsilon, np.float64)
         value, error = np.full(epsilon.shape, 0.5), np.full(epsilon.shape, 0.5)
-        waiting, ahead = np.flatnonzero(self._valid & (epsilon < self._last)), _WINDOW
-        for _ in range(_MOST_LINES):
-            if not len(waiting):
-                break
-            # lines for a sample some way on, evaluated at those on either side of it
-            at = min(ahead, len(waiting) // 2)
-            here = waiting[max(0, at - _WINDOW) : at + _WINDOW + 1]
-            at = min(at, _WINDOW)
-            found = self._evaluated(self._planned(float(epsilon[here[at]])), epsilon[here])
-            width = np.maximum(found.above, found.below)
-            better = np.isfinite(found.value) & (width < error[here])
-            value[here] = np.where(better, found.value, value[here])
-            error[here] = np.where(better, width, error[here])
-            relative = error[here] / np.maximum(value[here], 1e-300)
-            with np.errstate(all="ignore"):
-                near = np.abs(np.log(found.value / found.value[at])) < _NEAR
-            settled = (relative <= tolerance) | near & (relative <= 30.0 * relative[at])
-            settled[at] = True
-            ahead = min(2 * ahead, _WINDOW) if settled[:at].all() else ahead // 2
-            waiting = np.setdiff1d(waiting, here[settled], assume_unique=True)
+        for i in np.flatnonzero(self._valid & (epsilon < self._last)):
+            found = self._evaluated(self._planned(float(epsilon[i])), epsilon[i : i + 1])
+            width = max(found.above[0], found.below[0])
+            if math.isfinite(found.value[0]) and width < error[i]:
+                value[i], error[i] = found.value[0], width
         return Ends(np.clip(value - error, 0.0, 1.0), np.clip(value + error, 0.0, 1.0))
 
     def epsilon(self, delta: float) -> Ends[Real]:
@@ -140,7 +117,8 @@ class AllocationProfile:
             order = np.argsort(logs)
             return abs(float(np.log1p(np.interp(target, logs[order], x[order]))))
         # X - 1 as a Gaussian bulk plus a single large term
-        at, (_, w, density) = self._at, real_rule(self._at.of)
+        at = self._at
+        _, w, density = (x[0] for x in at.of.real())
         x = at.spread * np.geomspace(1e-3, max(40.0, float(w[-1]) / (at.t * at.spread)), 96)
         jump = at.n * rows_times(np.maximum(w / at.t - x[:, None], 0.0), density)
         bulk = np.array([at.spread * max(_normal_excess(float(a)), 0.0) for a in x / at.spread])

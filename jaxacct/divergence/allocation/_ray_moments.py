@@ -26,19 +26,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._grid import Complex, Grid, Real, grid, log_ratio, product
-from jaxacct.divergence.allocation._lines import _expm1, _log1p
+from jaxacct.divergence.allocation._grid import Complex, Real, log_ratio, product
+from jaxacct.divergence.allocation._lines import expm1, log1p
 from jaxacct.divergence.allocation._log_gamma import log_gamma
 from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._ray_nodes import Nodes, rounded_up
-from jaxacct.divergence.allocation._real import log_transform, real_rule
+from jaxacct.divergence.allocation._real import log_transform
+from jaxacct.divergence.allocation._rule import Rule, Shape, one_rule
 from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, rows_times, turn
 
 POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
 # They steer speed and tightness only: what is left out is bounded.
 _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept this far below the moment
-_STRIPS = 58.0  # in log: what the rule behind a transform leaves out
-_STEEP = 0.45  # and this more, over the square of the noise multiplier
+_STRIPS, _STEEP = 58.0, 0.45  # in log: what the rule leaves out, the second over the square of the noise multiplier
 _LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
 MOST_NODES = 40000  # with more, `RayMoments` only has its `ray`: it limits time and memory
 _BLOCK = 96  # terms of a sum that are added without a split
@@ -54,9 +54,10 @@ class _Sums(NamedTuple):
     base_error: Real
 
 
-def _grid(noise_multiplier: float, power: int) -> Grid:
-    """`Grid` for moments to the order `power`; with little noise these are large beside what is summed at large u."""
-    return grid(noise_multiplier, float(power), _STRIPS + _STEEP / noise_multiplier**2)
+def _rule(noise_multiplier: float, power: int) -> Rule:
+    """`Rule` for moments to the order `power`; with little noise these are large beside what is summed at large u."""
+    digits = _STRIPS + _STEEP / noise_multiplier**2
+    return one_rule(noise_multiplier, Shape(0.88, 0.0, -10.0, 10.5, float(max(power, 2)), digits))
 
 
 def _correlated(table: Complex | Real, weights: Complex | Real, every: int, count: int) -> Complex | Real:
@@ -81,19 +82,20 @@ def _remainder(v: Complex) -> Complex:
     return np.where(small, 0.5 * x * x * series, np.exp(-v) - 1.0 + v)
 
 
-def _exponents(of: Grid, first: float, every: int, count: int) -> tuple[Real, Real]:
+def _exponents(of: Rule, first: float, every: int, count: int) -> tuple[Real, Real]:
     """first + s g_0 - s^2/2 + n h, n < `count`, h = s (step of the grid)/every, as a sum of two doubles [count].
 
     With one double e^exponent would have a relative error of as many ulp as its parts are large.
     """
-    s, k = of.s, of.step
-    back, back_error = product(s, of.sigma)
-    s_low = -((back - 1.0) + back_error) / of.sigma
+    sigma, k = of.sigma[0, 0], of.step[0, 0]
+    s = 1.0 / sigma
+    back, back_error = product(s, sigma)
+    s_low = -((back - 1.0) + back_error) / sigma
     whole, whole_error = product(s, k)
     h = whole / every
     again, again_error = product(h, float(every))
     h_low = (((whole - again) - again_error) + whole_error + s_low * k) / every
-    start, start_low = log_ratio(of.sigma, of.g[:1])
+    start, start_low = log_ratio(sigma, of.g[0, :1])
     base = first + float(start[0])
     away = base - first
     base_low = (first - (base - away)) + (float(start[0]) - away) + float(start_low[0])
@@ -107,18 +109,19 @@ def _exponents(of: Grid, first: float, every: int, count: int) -> tuple[Real, Re
 
 @functools.lru_cache(maxsize=4)
 def _sums(noise_multiplier: float, power: int, first: float, every: int, count: int, angle: float) -> _Sums:
-    """`_Sums` at u = e^{first + i angle + n h}, h = (step of the grid)/(sigma every), 0 <= angle <= pi/2.
+    """`_Sums` at u = e^{first + i angle + n h}, h = (step of the rule)/(sigma every), 0 <= angle <= pi/2.
 
-    On the grid's contour uY has the argument angle - eta. On every contour of eta' in [0, eta_top], |e^{-uY}| <= 1 and
+    On the rule's contour uY has the argument angle - eta. On every contour of eta' in [0, top], |e^{-uY}| <= 1 and
     |e^{-uY} - 1 + uY| <= |uY|^2/2, so the rule errs by at most the strips' share of E Y^i, and of |u|^2 E Y^2 / 2.
     Left of the window |Y^i| is at most that at its first node; right of it |e^{-uY}| is at most that at its last one.
     """
-    of = _grid(noise_multiplier, power)
-    s, size = of.s, len(of.g)
+    of = _rule(noise_multiplier, power)
+    s, size, eta = 1.0 / noise_multiplier, of.g.shape[1], float(of.eta[0, 0])
+    left, last = float(of.left[0, 0]), float(of.y[0, -1])
     length = (size - 1) * every + -(-count // every) * every
     exponent, rest = _exponents(of, first, every, length)
     modulus = np.exp(exponent) * (1.0 + rest)
-    v = modulus * complex(math.cos(angle - of.eta), math.sin(angle - of.eta))
+    v = modulus * complex(math.cos(angle - eta), math.sin(angle - eta))
     slip = 16.0 * ULP  # of v and of u, relative
     # e^-300 stands for all that is less: products of subnormal numbers are slow
     moduli = np.exp(-np.minimum(v.real, 300.0))
@@ -128,33 +131,33 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     centred_error = np.minimum(modulus, 2.0) * modulus * slip
     centred_error = centred_error + ULP * np.where(modulus < 0.2, 40.0 * modulus**2, 8.0 * (1.0 + modulus))
     fall_error = moduli * (np.minimum(modulus, 1e4) * slip + 24.0 * ULP) + 2.0 * (v.real > 300.0) * math.exp(-300.0)
-    u = modulus[:count] * math.exp(0.5 * s * s - s * float(of.g[0]))
-    weights = of.rotated_density
+    u = modulus[:count] * math.exp(0.5 * s * s - s * float(of.g[0, 0]))
+    weights = of.turned_density[0]
     sizes = np.abs(weights)
     rounding = ULP * (64.0 + 2.0 * _BLOCK + size / _BLOCK) + float(of.density_error.max())
-    turned = math.exp(0.5 * (of.eta * of.sigma) ** 2)
-    strips = of.strip(0.0, of.eta) + of.strip(of.eta_top, of.eta)
+    turned = math.exp(0.5 * (eta * noise_multiplier) ** 2)
+    strips = float((of.strip(0.0, of.eta) + of.strip(of.top, of.eta))[0, 0])
     square = math.exp(s * s)
     # |e^{-uY}| is at most that right of the window, and |Y| is less than at its first node left of it
-    beyond = np.exp(-np.minimum(0.999 * math.cos(angle - of.eta) * u * float(of.y[-1]), 600.0))
+    beyond = np.exp(-np.minimum(0.999 * math.cos(angle - eta) * u * last, 600.0))
     complex_u = u * complex(math.cos(angle), math.sin(angle))
     values, errors = [], []
     value = _correlated(centred, weights, every, count) - complex_u
     error = _correlated(centred_error + rounding * np.abs(centred), sizes, every, count) + slip * u
     values.append(value)
-    errors.append(error + u**2 * square * (strips + turned * (of.left + of.right(2.0))))
+    errors.append(error + u**2 * square * (strips + turned * (left + float(of.beyond(2.0)[0, 0]))))
     for i in range(1, power + 1):
-        powers = weights * of.rotated_y**i
+        powers = weights * of.turned_y[0] ** i
         own = np.abs(powers)
         error = _correlated(fall_error + (rounding + 8.0 * i * ULP) * moduli, own, every, count)
         values.append(_correlated(fall, powers, every, count))
         moment = math.exp(0.5 * i * (i - 1) * s * s)
-        window = of.left * float(of.y[0]) ** i + moment * of.right(float(i)) * beyond
+        window = left * float(of.y[0, 0]) ** i + moment * float(of.beyond(float(i))[0, 0]) * beyond
         errors.append(error + moment * 2.0 * strips + turned * window)
     base, base_error = 1.0 + values[0], errors[0] + 2.0 * ULP * (1.0 + u)
     # where u is large, psi_0 is small beside what the centred sum is made of
     own = _correlated(fall_error + rounding * moduli, sizes, every, count)
-    own = own + 2.0 * strips + turned * (of.left + of.right() * beyond)
+    own = own + 2.0 * strips + turned * (left + float(of.right[0][0, 0]) * beyond)
     base = np.where(own < base_error, _correlated(fall, weights, every, count), base)
     return _Sums(np.stack(values), np.stack(errors), base, np.minimum(own, base_error))
 
@@ -206,7 +209,7 @@ def log_moment_guess(noise_multiplier: float, num_steps: float, orders: Real) ->
 
     As if log X were the sum of the logarithms of 1 + W_i/t: exact at t = 1, and close where X is near 1.
     """
-    _, w, density = real_rule(grid(noise_multiplier, float(POWERS[-1])))
+    _, w, density = (x[0] for x in _rule(noise_multiplier, POWERS[-1]).real())
     x = w / num_steps
     exponents = orders[:, None] * np.log1p(np.maximum(x, -1.0 + 1e-300))
     powers = np.expm1(np.minimum(exponents, 600.0)) - orders[:, None] * x
@@ -234,9 +237,11 @@ class RayMoments:
         orders: tuple[float, float],
         ray: Ray | None = None,
     ):
+        self.noise_multiplier, self.num_steps = noise_multiplier, num_steps
         sigma, t = noise_multiplier, float(num_steps)
         self._t, self._tau = t, 1.0 / (sigma * math.sqrt(t))
-        of = self._of = _grid(sigma, power)
+        of = self._of = _rule(sigma, power)
+        step = 1.0 / sigma * float(of.step[0, 0])
         self._power = power
         whole = integer_log_moments(sigma, t)
         self._log_whole = float(whole[power - 1]) if power > 0 else 0.0
@@ -248,17 +253,16 @@ class RayMoments:
             # the copies fall by the moments, or, like e^{-(pi/2 - angle) w}, by the Gamma function
             by_gamma = max((_DIGITS + 10.0) / (0.5 * math.pi - angle), 1.15 * height + 20.0)
             wanted = 2.0 * math.pi / min(height + math.sqrt(2.0 * _DIGITS) / self._tau, by_gamma)
-            every = max(1, math.ceil(of.s * of.step / wanted))
+            every = max(1, math.ceil(step / wanted))
             low, high = orders
-            self._h = of.s * of.step / every
+            self._h = step / every
             left = -(_DIGITS + 6.0 + self._log_next - math.log(min(power - high, 1.0))) / (power + 1.0 - high)
             right = self._where_spent(
                 math.log(80.0 / self._tau + 4e4) + (2.0 / sigma**2 if power == 0 else 0.0), angle, low
             )
             ray = Ray(left - math.log(t), every, math.ceil((right - left) / self._h), angle)
         self.ray, self.height = ray, height
-        self.noise_multiplier, self.num_steps = noise_multiplier, num_steps
-        self._angle, self._h = ray.angle, of.s * of.step / ray.every
+        self._angle, self._h = ray.angle, step / ray.every
         self._left = ray.first + math.log(t) - self._h
         if ray.num_nodes <= MOST_NODES:
             self._nodes = self._terms(_sums(sigma, power, ray.first, ray.every, ray.num_nodes, ray.angle))
@@ -289,12 +293,13 @@ class RayMoments:
         turns = np.minimum(np.exp(v)[:, None] * self._tau**2 * np.array([0.0, 0.6, 0.8, 1.0]), angle)
         c = np.exp(v)[:, None] * np.cos(angle - turns)
         eta = _ETA if self._power > 0 else 0.0
-        logs = self._t * log_transform(self._of, (1.0 - eta) * c / self._t) - (1.0 - eta) * c + 1e-9 + 1e-13 * self._t
+        whole = log_transform(self._of, ((1.0 - eta) * c / self._t).reshape(1, -1)).reshape(c.shape)
+        logs = self._t * whole - (1.0 - eta) * c + 1e-9 + 1e-13 * self._t
         column = orders[:, None, None]
         if self._power > 0:
             logs = logs + self._power * (np.log(self._power / (_ETA * c)) - 1.0) - np.log(column)
         else:
-            p, mean = -column, -0.5 / self._of.sigma**2
+            p, mean = -column, -0.5 / self.noise_multiplier**2
             z = (np.log((p + 1.0) / c) - mean) / self._tau + p * self._tau
             tail = np.maximum(log_normal_tail(-z) + 1e-9, -690.0)
             gammas = np.array([math.lgamma(-a) for a in orders])[:, None, None]
@@ -311,7 +316,7 @@ class RayMoments:
             small = np.where(is_near, near, small)
             r = value[1:] / base
             r_error = 1.1 * (error[1:] / size + np.abs(r) * (small / size + 8.0 * ULP))
-            log_base = t * np.where(is_near, _log1p(value[0]), complex_log(base))
+            log_base = t * np.where(is_near, log1p(value[0]), complex_log(base))
             total, absolute = _power_coefficient(r, r_error, t)
             whole = absolute / np.abs(total)
             log_k = log_base + complex_log(total)
@@ -368,7 +373,7 @@ class RayMoments:
         the terms are that node's divided by e^{(j-s) h}, again and again.
         """
         w, first = (self._power - s) * self._h, self._left + self._h
-        fall, growth = _expm1(w), np.exp(w.real)
+        fall, growth = expm1(w), np.exp(w.real)
         log_term, log_z = self._nodes.log_terms[0], self._nodes.log_z[0]
         found = complex_exp(np.minimum((exponent := log_term - s * log_z - log_scale).real, 700.0) + 1j * exponent.imag)
         found = found / fall

@@ -1,204 +1,191 @@
 """Real expectations of one step's likelihood ratio: transforms on the real axis, masses, bounds on decay.
 
-Positive functions of the real Y are summed over every other node of the grid: on the real axis the rule has strips of
-width eta_top on both sides, on the grid's own contour a narrower one. Throughout, Q and 1 - Q are the weights of a
-`Cutoff`.
+Positive functions of the real Y are summed over every other node of the rule: on the real axis it has strips of width
+`top` on both sides, on the contour a narrower one. Throughout, Q and 1 - Q are the weights of a `Cut`.
+
+Shapes: [L] lanes; [L, Z] nodes of the rule; [L, K] points of the real axis.
 """
 
 import functools
-import math
-from typing import Any
 
 import numpy as np
 
-from jaxacct.divergence.allocation._grid import (
-    TABLE_ERROR,
-    Cutoff,
-    Grid,
-    Real,
-    grid,
-    largest_beyond,
-)
+from jaxacct.divergence.allocation._grid import TABLE_ERROR, Real, largest_beyond
+from jaxacct.divergence.allocation._rule import NOTHING, Cut, Rule, one_rule, profile_shape
 from jaxacct.special import ULP, rows_times
 
-_EVERY_OTHER, _EVERY_FOURTH = slice(None, None, 2), slice(None, None, 4)
-_NUM_ANGLES = 12  # contours on which decay is bounded: they steer tightness
+_ROUGHLY, _CLOSELY = 7, 12  # contours on which the decay is guessed, and bounded: they steer tightness
 
 
-def real_rule(of: Grid) -> tuple[Real, Real, Real]:
-    """Three float64 arrays [N/2]: Y, W and the weights of the rule for real expectations."""
-    return of.y[_EVERY_OTHER], of.w[_EVERY_OTHER], 2.0 * of.density[_EVERY_OTHER]
+def high_mass(of: Rule, cut: Cut) -> tuple[Real, Real, Real]:
+    """Three arrays [L]: E[1 - Q], E[W (1 - Q)], and a bound on the relative error of both."""
+    r = cut.bounds(of, of.top, np.zeros_like(of.sigma))[1]
+    high = cut.high + NOTHING
+    rounding = of.density * (of.density_error + 4.0 * ULP) * high
+    strip, left = 4.0 * of.strip(of.top, 0.0) * of.density * r, high[:, :1] * of.left
+    mass, mean = (of.density * high).sum(1), (of.density * of.w * high).sum(1)
+    mass_error = (rounding + strip).sum(1) + 4.0 * (of.right[0] + left)[:, 0]
+    mean_error = ((rounding + strip) * (1.0 + of.y)).sum(1) + 4.0 * (of.right[1] + left)[:, 0]
+    summing = ULP * (of.y.shape[1] + 8.0)  # of terms >= 0, and of W = Y - 1
+    mass_error = mass_error + summing * mass
+    mean_error = mean_error + summing * (of.density * high * (1.0 + of.y)).sum(1)
+    return mass, mean, TABLE_ERROR + np.maximum(mass_error / mass, mean_error / np.abs(mean))
 
 
-def transform_rounding(of: Grid, u: Real) -> Real:
-    """Float array of the shape of `u`: what rounding may lower `log_transform` by, with N nodes in g.
+def rough_cut_transform(of: Rule, cut: Cut, u: Real) -> tuple[Real, Real, Real]:
+    """About log E[e^{uW} Q] [L, K] at `u` [L, K] >= 0, and the mean and variance of W so weighted: steering only."""
+    y, w, density = of.real()
+    log_low = cut.log_sum[:, ::2] - cut.rate * y
+    weight = np.exp(np.minimum(u[:, :, None] * w[:, None, :] + log_low[:, None], 700.0))
+    total, first, second = (np.einsum("lkz,lz->lk", weight, density * x) for x in (1.0, w, w * w))
+    mean = first / total
+    return np.log(total), mean, np.maximum(second / total - mean * mean, 0.0)
 
-    ULP (200 + 1/sigma^2 + N/2 + 10 u), from two cases.
+
+def log_cut_transform(of: Rule, cut: Cut, u: Real) -> Real:
+    """At least log E[e^{uW} Q] [L, K] at `u` [L, K], 0 <= u < rate; inf where it overflows.
+
+    The rule: nodes two steps apart, and on the contours of +-top the modulus of e^{uY} Q is at most
+    e^{-(rate - u) cos(top) Y} sum_{j<m} (rate Y)^j/j!, as in `Cut.bounds`; twice its mean by the same nodes. Left of
+    the window 0 <= e^-x - 1 + x <= x <= u for x = -u W > 0.
+
+    Rounding of the terms E - 1 + x, E = Q e^-x: Q errs by `TABLE_ERROR`, its logarithm by 4 ULP of its two parts, x by
+    11 (W by 10), their difference by one and the exponential by 4; a term by 2 ULP of what it adds; weights by
+    `density_error` and one more, the sum of Z/2 terms by Z/2 + 4.
+    """
+    y, w, density = (x[:, None, :] for x in of.real())
+    x = -u[:, :, None] * w
+    inner = np.cos(of.top)
+    strip = 4.0 * of.strip(of.top, 0.0, 2)  # both sides, and means by the nodes, doubled
+    own = (ULP * (0.5 * of.y.shape[1] + 8.0) + of.density_error[:, None, ::2]) * density
+    log_sum, size = cut.log_sum[:, None, ::2], np.abs(x)
+    log_low = log_sum - cut.rate[:, :, None] * y
+    weight = np.exp(log_low - x)
+    # what the terms err by, and on the contours of +-top the modulus, each in one sum
+    slip = weight * (TABLE_ERROR + ULP * (6.0 + 8.0 * log_sum - 8.0 * log_low + 12.0 * size)) + ULP * (
+        2.0 + 12.0 * size
+    )
+    modulus = np.exp(log_low + (cut.rate * (1.0 - inner))[:, :, None] * y + (u * inner)[:, :, None] * y)
+    value = rows_times(weight - 1.0 + x + slip, density) + rows_times(weight + 1.0 + size, own)
+    value = value + strip * rows_times(modulus + 1.0 + u[:, :, None] * (1.0 + y), density)
+    value = value + 2.0 * u * of.left
+    value = value + 2.0 * of.right[0] * largest_beyond(cut.rate * of.y[:, -1:], log_sum[:, 0, -1:], 1.0 - u / cut.rate)
+    found = np.log1p(np.where(np.isfinite(value), np.maximum(value, -0.999), np.inf))
+    return found + 8.0 * ULP * np.abs(found)
+
+
+def log_transform(of: Rule, u: Real) -> Real:
+    """At least log E[e^{-uW}] [L, K] at real `u` [L, K] >= 0.
+
+    Where u <= 1 the terms e^-x - 1 + x >= 0 are summed, x = uW, else e^{-uY}. The rule: nodes 2 steps apart, and on the
+    contours of +-top |e^{-uY}| <= e^{-u cos(top) Y} <= 1; left of the window e^-x - 1 + x <= x <= u, right of it the
+    terms are at most x + 1.
+    """
+    y, w, density = (x[:, None, :] for x in of.real())
+    is_near = u <= 1.0
+    strip, cos = of.strip(of.top, 0.0, 2), np.cos(of.top)
+    inner, outer = np.minimum(u, 1.0), np.maximum(u, 1.0)
+    x = inner[:, :, None] * w
+    near = rows_times(np.exp(-x) - 1.0 + x, density) + 2.0 * inner * of.left
+    near = near + 2.0 * of.right[0] + 2.0 * inner * of.right[1]
+    variance = np.exp(of.sigma**-2)
+    near = near + 2.0 * strip * np.minimum(0.5 * inner**2 * (variance + 3.0) * np.e, 1.0 + np.e + 2.0 * inner)
+    far = np.zeros_like(u)
+    if not is_near.all():
+        exponent = outer[:, :, None] * y
+        far = rows_times(np.exp(-exponent), density)
+        far = far + 4.0 * strip * rows_times(np.exp(-cos[:, :, None] * exponent), density)
+        far = far + 2.0 * of.outside(cos * outer) * (1.0 + 2.0 * strip)
+        far = u + np.log(far)
+    return np.where(is_near, np.log1p(near), far) + transform_rounding(of, u)
+
+
+def transform_rounding(of: Rule, u: Real) -> Real:
+    """What rounding may lower `log_transform` by, [L, K]: ULP (200 + 1/sigma^2 + Z/2 + 10 u), from two cases.
 
     u <= 1: with x = u W >= -1, e^-x - 1 + x >= 0 errs by ULP (19 |x| + 14), W being known to 10 ULP of itself, and
-    E |x| <= 2: 52 ULP. A weight errs by ULP (16 + g^2), in the mean by (16 + s^2) e at most, for E g^2 Y = 1 + s^2 and
-    E e^-x <= e; the sum of N/2 terms >= 0 by ULP N/2 of itself. The logarithm divides by 1 + E[..] >= 1.
+    E |x| <= 2: 52 ULP. A weight errs by ULP (16 + g^2), in the mean by (16 + s^2) e at most, for E g^2 Y = 1 + s^2,
+    s = 1/sigma, and E e^-x <= e; the sum of Z/2 terms >= 0 by ULP Z/2 of itself. The logarithm divides by
+    1 + E[..] >= 1.
 
-    u > 1: tilting by e^{-uY} lowers E Y = 1 and leaves E[g^2; g > 0] <= 1/2, and g > -11 in the window: exponents err
-    by 8 ULP u in the mean, weights by 16 + 122 ULP, the sum by N/2, u and the logarithm (at least -u) by an ulp.
+    u > 1: tilting by e^{-uY} lowers E Y = 1 and leaves E[g^2; g > 0] <= 1/2, and g > -13 in the window: exponents err
+    by 8 ULP u in the mean, weights by 16 + 170 ULP, the sum by Z/2, u and the logarithm (at least -u) by an ulp.
     """
-    return ULP * (200.0 + of.s * of.s + 0.5 * len(of.y) + 10.0 * u)
+    return ULP * (200.0 + of.sigma**-2 + 0.5 * of.y.shape[1] + 10.0 * u)
 
 
-def log_transform(of: Grid, u: Real) -> Real:
-    """At least log E[e^{-uW}], float array of the shape of `u` (real, >= 0).
+def log_decay(
+    of: Rule, cut: Cut | None, centre: Real, heights: Real, *, of_high: bool = False, is_rough: bool = False
+) -> Real:
+    """Upper bounds [L, K] on log |E[e^{-uW} Q]|, u = centre + iy, for all y >= `heights` [L, K]; Q is 1 without `cut`.
 
-    What lies outside the window is added, and what rounding may have taken.
+    About that where `is_rough`: for steering. On the contour of eta, with a = Re(u e^{-i eta}) = centre cos(eta) +
+    y sin(eta), which increases in y,
+
+        |E[e^{-uY} Q]| <= e^{(eta sigma)^2/2} E[e^{-a Y - rate cos(eta) Y} sum_{j<m} (rate Y)^j/j!].
+
+    The bound is taken at the height, and of several eta the least is kept. With `of_high` 1 - Q takes the place of Q:
+    it is at most e^{(1 - cos eta) rate Y} (1 - Q)(rate Y) there, for a >= (1 - cos eta) rate.
+
+    The rule's own error: nodes two steps apart, and twice the mean by them on the contours of +-top. Y errs by 12 ULP,
+    the weight's logarithm, of a table, by `TABLE_ERROR` and 5 of itself, each product and difference by one.
     """
-    y, w, density = real_rule(of)
-    out, is_far, beyond = np.empty(np.shape(u)), u > 1.0, of.left + of.right()
-    x = u[~is_far][:, None] * w
-    out[~is_far] = np.log1p(rows_times(np.exp(-x) - 1.0 + x, density)) + 8.0 * beyond
-    far = u[is_far]
-    out[is_far] = far + np.log(rows_times(np.exp(-far[:, None] * y), density) + 2.0 * beyond)
-    return out + transform_rounding(of, u)
+    sigma, centre = of.sigma, centre[:, None]
+    least = np.minimum(0.5 * heights / sigma**2, 0.5)[:, :, None]
+    eta = least * (1.45 / least) ** np.linspace(0.0, 1.0, _ROUGHLY if is_rough else _CLOSELY)
+    y, _, density = of.real()
+    log_weight, rate = np.zeros_like(y), np.zeros_like(sigma)
+    if cut is not None:
+        log_weight, rate = np.log(cut.high[:, ::2] + NOTHING) if of_high else cut.log_sum[:, ::2], cut.rate
 
+    def arguments(eta: Real) -> Real:
+        more = np.cos(eta) - 1.0 if of_high else np.cos(eta)
+        return centre[:, :, None] * np.cos(eta) + heights[:, :, None] * np.sin(eta) + rate[:, :, None] * more
 
-def log_cut_transform(of: Grid, cut: Cutoff, u: Real) -> Real:
-    """log E[e^{-uW} Q(rate Y)] [U] at `u` [U] with -rate < u <= 0.
-
-    At least that: what lies beyond the window is added, and what the rule and rounding may have taken; inf where it
-    overflows.
-
-    The rule: nodes 2k apart, and on the contours of +-eta_top the modulus of e^{-uY} Q is at most
-    e^{-(rate + u) cos(eta_top) Y} sum_{j<m} (rate Y)^j/j!, as in `Cutoff.bounds`; twice its mean by the same nodes.
-    Left of the window 0 <= e^-x - 1 + x <= x <= -u for x = u W > 0.
-
-    Rounding of the terms E - 1 + x, E = Q e^-x, x = u W: Q errs by `TABLE_ERROR`, its logarithm by 4 ULP, x by 11 (W by
-    10), their difference by one and the exponential by 4, so that E does by 4 + 5 |log Q| + 12 |x| ULP of itself, and
-    the term by 2 ULP of what it adds; weights by `density_error` and one more, the sum of N/2 by N/2 + 4.
-    """
-    y, w, density = real_rule(of)
-    low, x = cut.low[_EVERY_OTHER], u[:, None] * w
-    # the strips of both sides, and means by the nodes, doubled
-    turn, strip = math.cos(of.eta_top), 4.0 * of.strip(of.eta_top, 0.0, 2)
-    own = ULP * (0.5 * len(of.y) + 8.0) + of.density_error[_EVERY_OTHER]
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        log_low = np.log(low)
-        weight = np.where(low > 0, np.exp(log_low - x), 0.0)
-        value = rows_times(weight - 1.0 + x, density)
-        size = np.where(low > 0, 6.0 + 5.0 * np.abs(log_low) + 12.0 * np.abs(x), 0.0)
-        error = rows_times(weight * (TABLE_ERROR + ULP * size) + ULP * (2.0 + 12.0 * np.abs(x)), density)
-        error = error + rows_times(weight + 1.0 + np.abs(x), density * own)
-        modulus = np.exp(log_low + (cut.rate * (1.0 - turn)) * y - (u * turn)[:, None] * y)
-        value = value + error + strip * rows_times(modulus + 1.0 - u[:, None] * (1.0 + y), density)
-        value = value - 2.0 * u * of.left
-        value = value + 2.0 * of.right() * largest_beyond(cut.rate * of.y[-1], cut.log_sum[-1], 1.0 + u / cut.rate)
-        found = np.log1p(np.where(np.isfinite(value), np.maximum(value, -0.999), np.inf))
-        return found + 8.0 * ULP * np.abs(found)
-
-
-def high_mass(of: Grid, cut: Cutoff) -> tuple[float, float, float]:
-    """Three floats: E[1 - Q], E[W (1 - Q)], and a bound on the relative error of both."""
-    r = cut.bounds(of, of.eta_top, 0.0)[1]
-    rounding = of.density * (of.density_error + 4.0 * ULP) * cut.high
-    strip, left = 4.0 * of.strip(of.eta_top, 0.0) * of.density * r, cut.high[0] * of.left
-    mass, mean = float((of.density * cut.high).sum()), float((of.density * of.w * cut.high).sum())
-    mass_error = float((rounding + strip).sum()) + 4.0 * (of.right() + left)
-    mean_error = float(((rounding + strip) * (1.0 + of.y)).sum()) + 4.0 * (of.right(1.0) + left)
-    summing = ULP * (len(of.y) + 8.0)  # of terms >= 0, and of W = Y - 1
-    mass_error, mean_error = (
-        mass_error + summing * mass,
-        mean_error + summing * float((of.density * cut.high) @ (1.0 + of.y)),
-    )
-    return mass, mean, TABLE_ERROR + max(mass_error / mass, mean_error / mean)
-
-
-def _angles(of: Grid, heights: Real) -> Real:
-    """Contours eta [K, C], radians, to try for the bounds below at `heights` [K], from half height/sigma^2 on."""
-    least = np.minimum(0.5 * heights / of.sigma**2, 0.5)[:, None]
-    return least * (1.45 / least) ** np.linspace(0.0, 1.0, _NUM_ANGLES)
-
-
-def log_decay(of: Grid, cut: Cutoff | None, centre: float, heights: Real) -> Real:
-    """Upper bounds [K] on log |E[e^{-uW} Q]|, u = centre + iy, for all y >= height, for each of the `heights` [K].
-
-    Without cutoff Q is 1. On the contour of eta,
-
-        |E[e^{-uY} Q]| <= e^{(eta sigma)^2/2} E[e^{-a Y - rate cos(eta) Y} sum_{j<m} (rate Y)^j/j!],
-
-    a = Re(u e^{-i eta}) = centre cos(eta) + y sin(eta), which increases in y. The bound is taken at the height, and of
-    several eta the least is kept.
-    """
-
-    def size(eta: Real, mean: Any) -> Real:
-        a = centre * np.cos(eta) + heights[:, None] * np.sin(eta)
+    def outside(arg: Real) -> Real:
+        """What lies outside the window [L, K], on contours with these arguments."""
         if cut is None:
-            return mean(of, a) + 2.0 * (of.left + of.right())
-        arg = a + cut.rate * np.cos(eta)
-        beyond = largest_beyond(cut.rate * of.y[-1], cut.log_sum[-1], np.cos(eta) + a / cut.rate)
-        return mean(of, arg, cut.log_sum[_EVERY_OTHER]) + 2.0 * (of.left + beyond * of.right())
+            return 2.0 * of.outside(arg)
+        if of_high:
+            left = 2.0 * (cut.high[:, :1] + NOTHING) * of.left
+            return 2.0 * (left + np.exp(-arg * of.y[:, -1:]) * of.right[0])
+        return 2.0 * (of.left + largest_beyond(rate * of.y[:, -1:], cut.log_sum[:, -1:], arg / rate) * of.right[0])
 
-    return _least_log(of, centre, _angles(of, heights), size)
-
-
-def _about_mean(of: Grid, arg: Real, log_weight: Any = 0.0, grown: float = 0.0) -> Real:
-    """About what `_mean_above` bounds, an array of the shape of `arg`: steering only, so every fourth of its nodes."""
-    del grown
-    y, _, density = (x[_EVERY_FOURTH] for x in real_rule(of))
-    logs = log_weight[_EVERY_FOURTH] if np.ndim(log_weight) else log_weight
-    return 4.0 * rows_times(np.exp(np.clip(logs - arg[..., None] * y, -700.0, 700.0)), density)
-
-
-def _mean_above(of: Grid, arg: Real, log_weight: Any = 0.0, grown: float = 0.0) -> Real:
-    """At least E[e^{-arg Y + log_weight}] within the window, of the shape of `arg` >= 0, by the nodes of `real_rule`.
-
-    The weight's modulus grows by e^{grown Y} at most on the contours of +-eta_top, which bound the rule's own error:
-    nodes 2k apart, and twice the mean there by the same nodes. Y errs by 12 ULP, the weight's logarithm, of a table, by
-    `TABLE_ERROR` and 5 of itself, each product and difference by one.
-    """
-    y, _, density = real_rule(of)
-    turn, strip = math.cos(of.eta_top), 4.0 * of.strip(of.eta_top, 0.0, 2)
-    linear = arg[..., None] * y
-    value = np.exp(np.clip(log_weight - linear, -700.0, 700.0))
-    edge = np.exp(np.clip(log_weight + grown * y - turn * linear, -700.0, 700.0))
-    mean = rows_times(value, density)
-    exponents = 16.0 * arg * rows_times(value, density * y) + 8.0 * rows_times(value, density * np.abs(log_weight))
-    own = TABLE_ERROR + float(of.density_error.max()) + ULP * (0.5 * len(of.y) + 16.0)
-    return mean * (1.0 + own) + ULP * exponents + strip * rows_times(edge, density)
-
-
-def _least_log(of: Grid, centre: float, eta: Real, size: Any) -> Real:
-    """log(e^{centre + (eta sigma)^2/2} size) [K], rounded up, on the best of the contours `eta` [K, C] of each height.
-
-    `size`, of contours and of a way to find means, is certified on the contour that is chosen without certainty.
-    """
-
-    def logs(eta: Real, mean: Any) -> Real:
-        parts = 0.5 * (eta * of.sigma) ** 2, np.log(size(eta, mean))
-        return centre + parts[0] + parts[1] + 8.0 * ULP * (1.0 + abs(centre) + parts[0] + np.abs(parts[1]))
-
-    best = logs(eta, _about_mean).argmin(axis=1)[:, None]
-    return logs(np.take_along_axis(eta, best, axis=1), _mean_above)[:, 0]
+    every = arguments(eta)
+    flat, arg = (x.reshape(len(x), -1) for x in (eta, every))
+    terms = np.exp(np.clip(log_weight[:, None] - arg[:, :, None] * y[:, None], -700.0, 700.0))
+    size = np.einsum("lkz,lz->lk", terms, density)
+    logs = 0.5 * (flat * sigma) ** 2 + np.log(size if is_rough else size + outside(arg))
+    logs = np.where(arg >= 0.0, logs, np.inf).reshape(eta.shape)
+    if is_rough:
+        return centre + logs.min(-1)
+    best = logs.argmin(-1)[:, :, None]
+    eta, arg = (np.take_along_axis(x, best, -1)[:, :, 0] for x in (eta, every))
+    inner = np.cos(of.top)[:, :, None]
+    linear = arg[:, :, None] * y[:, None]
+    value = np.exp(np.clip(log_weight[:, None] - linear, -700.0, 700.0))
+    grown = (rate * (1.0 - np.cos(of.top)) * y)[:, None] if of_high else 0.0
+    edge = np.exp(np.clip(log_weight[:, None] + grown - inner * linear, -700.0, 700.0))
+    own = TABLE_ERROR + of.density_error.max(1, keepdims=True) + ULP * (0.5 * of.y.shape[1] + 16.0)
+    mean = np.einsum("lkz,lz->lk", value, density)
+    exponents = 16.0 * arg * np.einsum("lkz,lz->lk", value, density * y)
+    exponents = exponents + 8.0 * np.einsum("lkz,lz->lk", value, density * np.abs(log_weight))
+    size = mean * (1.0 + own) + ULP * exponents
+    size = size + 4.0 * of.strip(of.top, 0.0, 2) * np.einsum("lkz,lz->lk", edge, density)
+    size = size + outside(arg)
+    parts = 0.5 * (eta * sigma) ** 2, np.log(size)
+    found = centre + parts[0] + parts[1] + 8.0 * ULP * (1.0 + np.abs(centre) + parts[0] + np.abs(parts[1]))
+    return np.where(arg >= 0.0, found, np.inf)
 
 
-def log_high_decay(of: Grid, cut: Cutoff, centre: float, heights: Real) -> Real:
-    """Upper bounds [K] on log |E[e^{-uW} (1 - Q)]|, as `log_decay`, by either bound of r of `Cutoff.bounds`.
+def log_high_decay(of: Rule, cut: Cut, centre: Real, heights: Real) -> Real:
+    """Upper bounds [L, K] on log |E[e^{-uW} (1 - Q)]|, as `log_decay`, by either bound of r of `Cut.bounds`.
 
     Not by the lesser of both node by node, which is not analytic: a trapezoid rule of it has no bound on its error.
     """
-    log_high, log_sum = np.log(np.maximum(cut.high, 1e-300))[_EVERY_OTHER], cut.log_sum[_EVERY_OTHER]
-    grown, end = (1.0 - math.cos(of.eta_top)) * cut.rate, of.y[-1]
-
-    def near(eta: Real, mean: Any) -> Real:
-        arg = centre * np.cos(eta) + heights[:, None] * np.sin(eta) - (1.0 - np.cos(eta)) * cut.rate
-        falls = np.maximum(arg, 0.0)
-        rest = 2.0 * (2.0 * cut.high[0] * of.left + np.exp(-falls * end) * of.right())
-        return np.where(arg >= 0.0, mean(of, falls, log_high, grown) + rest, np.inf)
-
-    def far(eta: Real, mean: Any) -> Real:
-        a = centre * np.cos(eta) + heights[:, None] * np.sin(eta)
-        beyond = (1.0 + largest_beyond(cut.rate * end, cut.log_sum[-1], np.cos(eta))) * np.exp(-a * end)
-        rest = 2.0 * (2.0 * of.left + beyond * of.right())
-        return mean(of, a) + mean(of, a + cut.rate * np.cos(eta), log_sum) + rest
-
-    eta = _angles(of, heights)
-    return np.minimum(_least_log(of, centre, eta, near), _least_log(of, centre, eta, far))
+    near = log_decay(of, cut, centre, heights, of_high=True)
+    whole, low = (log_decay(of, x, centre, heights) for x in (None, cut))
+    return np.minimum(near, np.logaddexp(whole, low) + 2.0**-48 * (1.0 + np.abs(whole)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -208,10 +195,11 @@ def _decay_table(sigma: float) -> tuple[Real, Real]:
     Far out the contours that are tried turn too far for a large noise multiplier; what holds before holds there too.
     """
     heights = np.geomspace(1e-8, 1e8, 49)
-    return np.log(heights), np.minimum.accumulate(log_decay(grid(sigma), None, 0.0, heights))
+    found = log_decay(one_rule(sigma, profile_shape(sigma)), None, np.zeros(1), heights[None])[0]
+    return np.log(heights), np.minimum.accumulate(found)
 
 
-def height_of_decay(of: Grid, log_level: Real) -> Real:
+def height_of_decay(sigma: float, log_level: Real) -> Real:
     """Float array, shape of `log_level` < 0: heights y at which |E e^{-iyY}| has roughly fallen to e^log_level."""
-    log_heights, logs = _decay_table(of.sigma)
+    log_heights, logs = _decay_table(sigma)
     return np.exp(np.interp(np.log(-log_level), np.log(np.maximum(-logs, 1e-300)), log_heights))

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from jaxacct.divergence.allocation._grid import cutoff, grid
-from jaxacct.divergence.allocation._host_real import high_mass, log_cut_transform, log_decay, log_transform
-from jaxacct.divergence.allocation._host_rule import CLIPPED, WHOLE, cuts, num_nodes, rule, transform
-from jaxacct.divergence.allocation._real import log_cut_transform as real_cut_transform
-from jaxacct.divergence.allocation._transform import centred_transform
+from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, log_transform
+from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, cuts, num_nodes, profile_shape, rule
+from jaxacct.divergence.allocation._transform import transform
 from jaxacct.special import complex_exp, complex_log, cos_and_sin, turn
 
 # noise multiplier, rate of the cutoff, tilt over the rate, spacing
@@ -100,15 +98,17 @@ def test_circular_functions():
 
 @pytest.mark.parametrize(("sigma", "rate"), [(0.5, 1e-6), (0.7, 1e-4), (1.0, 0.006), (1.5, 0.1), (4.0, 2.0)])
 @np.errstate(all="ignore")
-def test_longer_grids_agree(sigma, rate):
-    """The rule of single questions: other nodes, another contour, errors booked node by node."""
-    of, whole = _rule(sigma, CLIPPED), grid(sigma)
-    cut, clipped = cuts(of, np.array([rate])), cutoff(whole, rate)
+def test_longer_rules_agree(sigma, rate):
+    """Those of profiles: other nodes, another contour; and lanes do not depend on their neighbours."""
+    of, whole = _rule(sigma, CLIPPED), _rule(sigma, profile_shape(sigma))
+    cut, longer = cuts(of, np.array([rate])), cuts(whole, np.array([rate]))
     for share in (0.3, 0.8):
-        found, error = transform(of, cut, np.array([-share * rate]), np.array([0.2 * rate]), 128)
-        known, slack = centred_transform(whole, clipped, -share * rate, 0.2 * rate, 128)
-        assert np.all(np.abs(found[0] - known) <= error[0] + slack)
-        assert np.all(np.abs(found[0] - known) <= 1e-11 * np.abs(known) + 2.0 * slack)
-    u = np.array([0.3, 0.7, 0.9]) * rate
-    known = real_cut_transform(whole, clipped, -u)
-    assert log_cut_transform(of, cut, u[None])[0] == pytest.approx(known, rel=1e-3)
+        where = np.array([-share * rate]), np.array([0.2 * rate]), 128
+        (found, error), (known, slack) = transform(of, cut, *where), transform(whole, longer, *where)
+        assert np.all(np.abs(found - known) <= error + slack)
+        assert np.all(np.abs(found - known) <= 1e-11 * np.abs(known) + 2.0 * slack)
+        twice, _ = transform(of.at([0, 0]), cut.at([0, 0]), *(np.repeat(x, 2) for x in where[:2]), 128)
+        assert np.array_equal(twice, np.concatenate([found, found]))
+    u = np.array([[0.3, 0.7, 0.9]]) * rate
+    known = log_cut_transform(whole, longer, u)
+    assert log_cut_transform(of, cut, u)[0] == pytest.approx(known[0], rel=1e-3)
