@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._real import log_decay, log_transform
+from jaxacct.divergence.allocation._real import log_decay, log_transform, rough_transform
 from jaxacct.divergence.allocation._rule import Rule
 from jaxacct.divergence.allocation._transform import INNER
 
@@ -51,23 +51,13 @@ def saddles(of: Rule, steps: Real, scale: Real) -> Saddles:
     E X^-p is the integral of u^{p-1} E e^{-uX} over Gamma(p): the saddle point u of either, beside that at X = 1.
     """
     u = np.geomspace(*_POWERS, _NUM_ORDERS) / scale[:, None]
-    log_total, mean, variance = _tilted(of, u / steps[:, None])
+    log_total, mean, variance = rough_transform(of, None, u / steps[:, None])
     p = u * (1.0 + mean)
     logs = p * np.log(u / p) - u + p + steps[:, None] * (log_total + u / steps[:, None])
     logs = logs + 0.5 * np.log(p / np.maximum(p - u * u * variance / steps[:, None], 1e-3 * p))
     rising = p > np.concatenate([np.zeros((len(p), 1)), np.maximum.accumulate(p, axis=1)[:, :-1]], axis=1)
     logs = np.where((log_total > -46.0) & rising, np.maximum(logs, 1e-12), np.inf)
     return Saddles(1.0 + np.maximum.accumulate(p, axis=1), logs)
-
-
-def _tilted(of: Rule, v: Real) -> tuple[Real, Real, Real]:
-    """About log E e^{-vY} [L, K], and mean and variance of W so weighted: steering only."""
-    y, w, density = of.real()
-    weight = np.exp(-v[:, :, None] * y[:, None])
-    total, first, second = (np.einsum("lkz,lz->lk", weight, density * x) for x in (1.0, w, w * w))
-    total = np.maximum(total, 1e-300)
-    mean = first / total
-    return np.log(total), mean, np.maximum(second / total - mean * mean, 1e-30)
 
 
 class Guide(NamedTuple):
@@ -124,7 +114,7 @@ def guide(of: Rule, lane: Any, steps: Real, mean: Real, order: Real) -> Guide:
     )
     v = c / mean[:, None]
     logs = log_transform(of, v)[lane]
-    mean_x = _tilted(of, v)[1][lane]
+    mean_x = rough_transform(of, None, v)[1][lane]
     c = v[lane] * steps[:, None]
     logs = steps[:, None] * logs
     # delta = e^eps E(e^-eps - X)_+ at x = e^-eps - 1, and (a)_+ <= e^{ca}/(e c)

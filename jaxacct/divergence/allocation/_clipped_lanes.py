@@ -35,7 +35,7 @@ import numpy as np
 from jaxacct.divergence.allocation._grid import SHARPNESS, Complex, Real, step_weights
 from jaxacct.divergence.allocation._lines import log_of_transform
 from jaxacct.divergence.allocation._log_gamma import log_gamma
-from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, rough_cut_transform
+from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, rough_transform
 from jaxacct.divergence.allocation._rule import Cut, Rule, cuts
 from jaxacct.divergence.allocation._transform import INNER, transform
 from jaxacct.special import ULP, complex_exp, complex_log, cos_and_sin, log_up
@@ -115,10 +115,10 @@ def saddles(at: Clipping, steps: Real) -> Saddles:
     most, t = (at.cut.rate[:, 0] * steps)[:, None], steps[:, None]
     x = np.minimum(np.log(0.2 / most), -3.0)
     tilts = most / (1.0 + np.exp(-x - (5.0 - x) * np.linspace(0.0, 1.0, _COARSE)))
-    log_step, mean, variance = rough_cut_transform(at.of, at.cut, tilts / t)
+    log_step, mean, variance = rough_transform(at.of, at.cut, -tilts / t)
     order = np.maximum.accumulate(tilts * (1.0 + mean), axis=1)  # a + 1
     curve = tilts * tilts * variance / t
-    whole = t * log_step + tilts
+    whole = t * log_step
     logs = whole - order + order * np.log(order / tilts) - 0.5 * np.log1p(curve / order)  # over that of X = 1
     logs = np.where(order > 2.0005, np.maximum(logs, 1e-12), np.inf)
     # beyond the last saddle point by Markov's inequality
@@ -156,7 +156,7 @@ def saddle_of(at: Clipping, steps: Real, known: Saddles, order: Real) -> tuple[R
     (x0, x1), (y0, y1) = ((np.log(x[every, above - 1]), np.log(x[every, above])) for x in (known.orders, known.tilts))
     share = np.clip((np.log(order) - x0) / np.where(x1 > x0, x1 - x0, 1.0), 0.0, 1.0)
     tilt = np.exp(y0 + share * (y1 - y0))
-    variance = rough_cut_transform(at.of, at.cut, (tilt / steps)[:, None])[2][:, 0] / steps
+    variance = rough_transform(at.of, at.cut, -(tilt / steps)[:, None])[2][:, 0] / steps
     return tilt, 1.0 / np.sqrt(order + 1.0 + tilt * tilt * variance), variance
 
 

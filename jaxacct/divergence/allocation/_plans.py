@@ -37,6 +37,7 @@ from jaxacct.divergence.allocation._real import (
     log_decay,
     log_high_decay,
     log_transform,
+    rough_transform,
 )
 from jaxacct.divergence.allocation._rule import Cut, Rule, cuts, one_rule, profile_shape
 from jaxacct.special import ULP, rows_times
@@ -269,18 +270,13 @@ class Saddles(NamedTuple):
 
 def saddles(at: Setting) -> Saddles:
     """`Saddles`, arrays [K]: steering for `plan_add`. Only its `logs` also enter error bounds, as Chernoff bounds."""
-    y, w, density = (x[0] for x in at.of.real())
     c = np.geomspace(0.3 / at.spread, 1e6 * at.t, 128)
-    u = c / at.t
-    weight = np.exp(-u[:, None] * y) * density
-    total = np.maximum(weight.sum(1), 1e-300)
     logs = at.log_transform(c)
-    mean = rows_times(weight, w) / total
-    variance = rows_times(weight, w**2) / total - mean**2
+    log_total, mean, variance = (x[0] for x in rough_transform(at.of, None, c[None] / at.t))
     x = at.reach * mean + 2.0 / c
     curvature = at.n / at.t**2 * variance + 2.0 / c**2
     value = c * x + logs - 2.0 * np.log(c) - 0.5 * np.log(2.0 * math.pi * curvature)
-    keep = (total > 1e-20) & (x > -at.reach) & np.isfinite(value)
+    keep = (log_total > -46.0) & (x > -at.reach) & np.isfinite(value)
     return Saddles(c[keep], logs[keep], x[keep], value[keep])
 
 

@@ -24,22 +24,26 @@ def high_mass(of: Rule, cut: Cut) -> tuple[Real, Real, Real]:
     rounding = of.density * (of.density_error + 4.0 * ULP) * high
     strip, left = 4.0 * of.strip(of.top, 0.0) * of.density * r, high[:, :1] * of.left
     mass, mean = (of.density * high).sum(1), (of.density * of.w * high).sum(1)
-    mass_error = (rounding + strip).sum(1) + 4.0 * (of.right[0] + left)[:, 0]
-    mean_error = ((rounding + strip) * (1.0 + of.y)).sum(1) + 4.0 * (of.right[1] + left)[:, 0]
+    # `NOTHING` is in both, and E|W| <= 2
+    mass_error = (rounding + strip).sum(1) + 4.0 * (of.right[0] + left)[:, 0] + 2.0 * NOTHING
+    mean_error = ((rounding + strip) * (1.0 + of.y)).sum(1) + 4.0 * (of.right[1] + left)[:, 0] + 4.0 * NOTHING
     summing = ULP * (of.y.shape[1] + 8.0)  # of terms >= 0, and of W = Y - 1
     mass_error = mass_error + summing * mass
     mean_error = mean_error + summing * (of.density * high * (1.0 + of.y)).sum(1)
     return mass, mean, TABLE_ERROR + np.maximum(mass_error / mass, mean_error / np.abs(mean))
 
 
-def rough_cut_transform(of: Rule, cut: Cut, u: Real) -> tuple[Real, Real, Real]:
-    """About log E[e^{uW} Q] [L, K] at `u` [L, K] >= 0, and the mean and variance of W so weighted: steering only."""
+def rough_transform(of: Rule, cut: Cut | None, u: Real) -> tuple[Real, Real, Real]:
+    """About log E[e^{-uY} Q] [L, K], and mean and variance of W so weighted, Q = 1 without `cut`: steering only."""
     y, w, density = of.real()
-    log_low = cut.log_sum[:, ::2] - cut.rate * y
-    weight = np.exp(np.minimum(u[:, :, None] * w[:, None, :] + log_low[:, None], 700.0))
+    logs = -u[:, :, None] * y[:, None]
+    if cut is not None:
+        logs = np.minimum(logs + (cut.log_sum[:, ::2] - cut.rate * y)[:, None], 700.0)
+    weight = np.exp(logs)
     total, first, second = (np.einsum("lkz,lz->lk", weight, density * x) for x in (1.0, w, w * w))
+    total = np.maximum(total, 1e-300)
     mean = first / total
-    return np.log(total), mean, np.maximum(second / total - mean * mean, 0.0)
+    return np.log(total), mean, np.maximum(second / total - mean * mean, 1e-30)
 
 
 def log_cut_transform(of: Rule, cut: Cut, u: Real) -> Real:
