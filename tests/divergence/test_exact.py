@@ -458,7 +458,7 @@ def test_tails_of_the_window():
     of = _rule(2.0)
     with mp.workdps(30):
         first, last = float(of.g[0, 0]), float(of.g[0, -1])
-        for found, edge in ((of.left, first), (of.right[1], 0.5 - last), (of.beyond(3.0), 1.5 - last)):
+        for found, edge in ((of.left, first), (of.right[1], 0.5 - last), (of.beyond(np.array([3.0])), 1.5 - last)):
             truth = mp.ncdf(mp.mpf(edge))
             assert truth <= float(found[0, 0]) <= truth * (1 + mp.mpf("1e-11"))
         for a in (0.1, 30.0):

@@ -57,7 +57,7 @@ class _Sums(NamedTuple):
 def _rule(noise_multiplier: float, power: int) -> Rule:
     """`Rule` for moments to the order `power`; with little noise these are large beside what is summed at large u."""
     digits = _STRIPS + _STEEP / noise_multiplier**2
-    return one_rule(noise_multiplier, Shape(0.88, 0.0, -10.0, 10.5, float(max(power, 2)), digits))
+    return one_rule(noise_multiplier, Shape(0.88, 0.0, -10.0, 9.5, float(max(power, 2)), digits))
 
 
 def _correlated(table: Complex | Real, weights: Complex | Real, every: int, count: int) -> Complex | Real:
@@ -117,7 +117,7 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     """
     of = _rule(noise_multiplier, power)
     s, size, eta = 1.0 / noise_multiplier, of.g.shape[1], float(of.eta[0, 0])
-    left, last = float(of.left[0, 0]), float(of.y[0, -1])
+    left, last, right = float(of.left[0, 0]), float(of.y[0, -1]), of.beyond(np.arange(max(power, 2) + 1.0))[0]
     length = (size - 1) * every + -(-count // every) * every
     exponent, rest = _exponents(of, first, every, length)
     modulus = np.exp(exponent) * (1.0 + rest)
@@ -145,19 +145,19 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     value = _correlated(centred, weights, every, count) - complex_u
     error = _correlated(centred_error + rounding * np.abs(centred), sizes, every, count) + slip * u
     values.append(value)
-    errors.append(error + u**2 * square * (strips + turned * (left + float(of.beyond(2.0)[0, 0]))))
+    errors.append(error + u**2 * square * (strips + turned * (left + right[2])))
     for i in range(1, power + 1):
         powers = weights * of.turned_y[0] ** i
         own = np.abs(powers)
         error = _correlated(fall_error + (rounding + 8.0 * i * ULP) * moduli, own, every, count)
         values.append(_correlated(fall, powers, every, count))
         moment = math.exp(0.5 * i * (i - 1) * s * s)
-        window = left * float(of.y[0, 0]) ** i + moment * float(of.beyond(float(i))[0, 0]) * beyond
+        window = left * float(of.y[0, 0]) ** i + moment * right[i] * beyond
         errors.append(error + moment * 2.0 * strips + turned * window)
     base, base_error = 1.0 + values[0], errors[0] + 2.0 * ULP * (1.0 + u)
     # where u is large, psi_0 is small beside what the centred sum is made of
     own = _correlated(fall_error + rounding * moduli, sizes, every, count)
-    own = own + 2.0 * strips + turned * (left + float(of.right[0][0, 0]) * beyond)
+    own = own + 2.0 * strips + turned * (left + right[0] * beyond)
     base = np.where(own < base_error, _correlated(fall, weights, every, count), base)
     return _Sums(np.stack(values), np.stack(errors), base, np.minimum(own, base_error))
 

@@ -63,8 +63,8 @@ class Rule(NamedTuple):
         decay = 2.0 * math.pi * np.abs(eta_end - eta) * self.sigma / (nodes * self.step)
         return np.exp(0.5 * (eta_end * self.sigma) ** 2 - decay) / -np.expm1(-decay)
 
-    def beyond(self, tilt: float) -> Real:
-        """[L, 1]: at least P[g > last node] where g has the mean tilt/sigma.
+    def beyond(self, tilt: Real) -> Real:
+        """[L, K]: at least P[g > last node] where g has the mean tilt/sigma, for each `tilt` [K].
 
         That is E[Y^tilt; g beyond the last node] e^{-tilt (tilt - 1)/(2 sigma^2)}.
         """
