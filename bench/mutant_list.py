@@ -464,7 +464,7 @@ _ANSWERS = (
         "tests/accounting/test_intervals.py -k coarser_precision",
     ),
     Mutant(
-        "_precision.py",
+        "_precision/_floats.py",
         "narrow.astype(y.dtype) < y if up",
         "narrow.astype(y.dtype) > y if up",
         "tests/test_precision.py",
@@ -1594,7 +1594,7 @@ _LARGE = (
         "tests/bounds/test_far_settings.py -k traced",
     ),
     Mutant(
-        "_precision.py",
+        "_precision/_floats.py",
         "return jnp.where(is_small, small, wide)",
         "return wide",
         "tests/bounds/test_far_settings.py -k traced",

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax, jnp
 from jaxacct._method import Query
-from jaxacct._precision import is_traced, narrowed_up
+from jaxacct._precision import is_traced
+from jaxacct._precision._floats import narrowed_up
 from jaxacct.answering import answer
 from jaxacct.answering._found import Found
 from jaxacct.answering._question import check_mechanism, question_of

@@ -1,7 +1,7 @@
 """Who answers a question: which methods, in which order, by what, on which device, in which chunks, and why.
 
 The one dispatch: pure in the question, the number of its points, the device, and whether it is traced. The loop only
-executes it (`_loop`), kernels take from the number of lanes how they run (`jaxacct._precision.way_of`, asked here too),
+executes it (`_loop`), kernels take from the number of lanes how they run (`jaxacct._precision._ways`, asked here too),
 and `jaxacct.accounting.plan` prints it.
 """
 
@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod, Role
-from jaxacct._precision import Way, platform, way_of
+from jaxacct._precision import platform
+from jaxacct._precision._ways import Way, way_of
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
