@@ -453,8 +453,8 @@ _ANSWERS = (
     ),
     Mutant(
         "answering/_found.py",
-        "return largest(list(self.upper.values()))",
-        "return -largest([-x for x in self.upper.values()])",
+        "return largest([bracket.upper for bracket in self.brackets.values()])",
+        "return -largest([-bracket.upper for bracket in self.brackets.values()])",
         "tests/accounting/test_intervals.py",
     ),
     Mutant(
@@ -1389,8 +1389,8 @@ _BATCHES = (
     ),
     Mutant(
         "answering/_loop.py",
-        "(rival < found.upper[d])",
-        "(rival > found.upper[d])",
+        "(rival < upper)",
+        "(rival > upper)",
         "tests/answering/test_points.py -k alike",
     ),
     Mutant("training/_words.py", "words = words[words < multiple]", "pass", DRAWN),

@@ -108,7 +108,7 @@ def _counts_among(structure: Any, number: int) -> set[int]:
 
 def _step(here: Found) -> float:
     """The relative step of the differences between this answer and others."""
-    if here.exact.issuperset(here.question.directions):
+    if all(bracket.is_exact for bracket in here.brackets.values()):
         return _STEPS[0]
     with np.errstate(invalid="ignore", divide="ignore"):
         width = np.max((here.high - here.analysis_low) / here.high)

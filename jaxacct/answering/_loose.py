@@ -22,13 +22,13 @@ def warn_of_looseness(found: Any) -> None:
                 f"{question.query.value} by {method.name!r} is best at order {method.grids[-1][-1]:g}, the largest "
                 "tried: a valid upper bound that may be loose"
             )
-            warnings.warn(message, OrderEdgeWarning, stacklevel=5)
+            warnings.warn(message, OrderEdgeWarning, stacklevel=4)
     for method in {asked.method for asked in found.asked if Bound.ESTIMATE in asked.method.ends}:
         message = (
             f"{question.query.value} by {method.name!r} is an estimate, no less than the true one with confidence "
             f"1 - {FAILURE:g} over its samples: it is not certified"
         )
-        warnings.warn(EstimateWarning(message, FAILURE), stacklevel=5)
+        warnings.warn(EstimateWarning(message, FAILURE), stacklevel=4)
     # loss distributions that were asked to be narrow, and could have been
     refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
     could = any(not method.is_one_sided(question.mechanism) for method in refined)
@@ -36,4 +36,4 @@ def warn_of_looseness(found: Any) -> None:
         low, high = float(np.max(found.analysis_low)), float(np.max(found.high))
         width = (high - low) / low if low > 0 else math.inf
         message = f"relative width {width:.3g} instead of {question.width:g}: the interval holds, but is wider"
-        warnings.warn(message, PrecisionWarning, stacklevel=5)
+        warnings.warn(message, PrecisionWarning, stacklevel=4)

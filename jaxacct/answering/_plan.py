@@ -268,18 +268,17 @@ def _on_host(method: Method, question: Question, num_points: int) -> tuple[str, 
     """Device, chunks and the reason for both, of a bracket of concrete points."""
     if num_points == 1:
         return _NUMPY, _ONE, "its work is driven step by step"
-    if brackets_together(method, question, num_points):
+    if num_points >= SEVERAL and brackets_together(method, question):
         return _NUMPY, "all open points together, those that stay wide one by one", "it brackets many points at once"
     return _NUMPY, "one by one", "each point's work is driven step by step"
 
 
-def brackets_together(method: Method, question: Question, num_open: int = SEVERAL) -> bool:
-    """Whether a bracket takes so many open points together first, those that stay wide one by one after that.
+def brackets_together(method: Method, question: Question) -> bool:
+    """Whether a bracket can take open points together: `SEVERAL` first, fewer after it took them one by one.
 
     It does where nobody asks for it by name.
     """
-    is_able = isinstance(method, BracketMethod) and method.many is not None and question.method is None
-    return is_able and num_open >= SEVERAL
+    return isinstance(method, BracketMethod) and method.many is not None and question.method is None
 
 
 def _chunks(way: Way, num_points: int) -> str:
