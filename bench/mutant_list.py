@@ -257,7 +257,7 @@ _COMPOSED = (
     ),
     Mutant("special/_log_concave.py", "unsure[1:] + unsure[:-1]", "1e9", LOG_CONCAVE),
     Mutant(
-        "bounds/blanket/_signs.py",
+        "bounds/blanket/_from_below.py",
         "math.log1p(-law.wrong) - math.log(law.wrong)",
         "1.5 * (math.log1p(-law.wrong) - math.log(law.wrong))",
         REPORT_BOUNDS,
@@ -481,7 +481,7 @@ _ANSWERS = (
     Mutant(
         "bounds/shuffle/_purified_rounds.py", "Guarantee(*pure), log_cost)", "Guarantee(*pure), log_cost - 1)", PURIFIED
     ),
-    Mutant("bounds/shuffle/_all_alike.py", "Gaussian(0.5 * mechanism", "Gaussian(0.45 * mechanism", PURIFIED),
+    Mutant("bounds/check_in/_other_schemes.py", "Gaussian(0.5 * mechanism", "Gaussian(0.45 * mechanism", PURIFIED),
     Mutant("bounds/shuffle/_gaussian_reports.py", "squared = 4.0 * mech", "squared = 8.0 * mech", REPORTS),
     Mutant(
         "divergence/gaussian/_pair.py", "mu), log_delta - slack, -xp.inf)", "mu), log_delta + slack, 0.0)", BOTH_ENDS
@@ -636,7 +636,7 @@ _GAUSSIAN = (
     ),
     Mutant("divergence/gaussian/_sampled_step.py", "b * theta[:, :-1]", "1.5 * b * theta[:, :-1]", CONTOUR),
     Mutant(
-        "divergence/gaussian/_profile.py",
+        "divergence/gaussian/_pair.py",
         "return down(math.exp(log_delta - ",
         "return up(math.exp(log_delta + ",
         ONE_STEP,
@@ -690,7 +690,7 @@ _GAUSSIAN = (
         "return xp.where(loses, 0.999 * epsilon, 0.0)",
         ONE_SAMPLED,
     ),
-    Mutant("bounds/poisson/_one_gaussian_step.py", "== 1, found, xp.inf", ">= 1, found, xp.inf", ONE_SAMPLED),
+    Mutant("bounds/poisson/_one_step.py", "== 1, found, xp.inf", ">= 1, found, xp.inf", ONE_SAMPLED),
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
     Mutant("divergence/law/_law.py", "jnp.where(at == 0, _BELOW, 0.0) + ", "", APART),
     Mutant("divergence/law/_law.py", "(1.0 + 2.0**-45 + ULP", "(1.0 - 2.0**-45 - ULP", APART),
@@ -793,10 +793,10 @@ _GAUSSIAN = (
     Mutant("divergence/law/_contour.py", "jnp.maximum(value, 0.0) + error", "jnp.maximum(value, 0.0) - error", LAWS),
     Mutant("divergence/law/_contour.py", "jnp.where(add, -logs, logs) + blur", "jnp.where(add, -logs, logs)", SINGLE),
     Mutant("special/_circular.py", "1.57079632673412561417", "1.5707963267", TURNS),
-    Mutant("bounds/check_in/_everybody.py", "check_in_prob == 1.0", "check_in_prob > 0.0", EVERYBODY),
-    Mutant("bounds/check_in/_everybody.py", " & (mechanism.dropout_prob == 0.0)", "", EVERYBODY),
+    Mutant("bounds/check_in/_other_schemes.py", "check_in_prob == 1.0", "check_in_prob > 0.0", EVERYBODY),
+    Mutant("bounds/check_in/_other_schemes.py", " & (mechanism.dropout_prob == 0.0)", "", EVERYBODY),
     Mutant(
-        "bounds/check_in/_everybody.py",
+        "bounds/check_in/_other_schemes.py",
         "mechanism.num_users, mechanism.num_epochs)",
         "mechanism.num_users, 1)",
         EVERYBODY,

@@ -346,7 +346,7 @@ MODULE_KERNELS = {
     ),
     "jaxacct.conversion._curve_delta": lambda rng: ([_between(0.01, 9.0, rng=rng), *_curve(rng)], {"orders": _ORDERS}),
     "jaxacct.composition._weighted_sum": lambda rng: ([*_curve(rng)[:2], 3.0, _whole(1.0, 99.0, rng=rng)], {}),
-    "jaxacct.divergence.gaussian._profile._gaussian_log_delta": lambda rng: (
+    "jaxacct.divergence.gaussian._pair._gaussian_log_delta": lambda rng: (
         [_between(0.01, 20.0, rng=rng), _between(1e-4, 9.0, rng=rng)],
         {},
     ),

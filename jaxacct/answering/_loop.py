@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from jaxacct._method import (
     BOTH,
+    FAILURE,
     Bracketing,
     BracketMethod,
     LaneMethod,
@@ -24,14 +26,22 @@ from jaxacct._method import (
     Role,
 )
 from jaxacct._patience import told
-from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct._types import (
+    Bound,
+    Direction,
+    Ends,
+    EstimateWarning,
+    OrderEdgeWarning,
+    PrecisionWarning,
+    TooFineError,
+)
 from jaxacct.answering._beaten import is_beaten, note_beaten
 from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._inverted import invert
 from jaxacct.answering._lanes import Answer, bracket_points
-from jaxacct.answering._loose import warn_of_looseness
 from jaxacct.answering._plan import SEVERAL, Step, brackets_together, plan
 from jaxacct.answering._question import Question, directions_of
+from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
 _SAME = 1e-6  # relative width beyond which points are both bracketed together and asked one by one: then all the same
@@ -64,7 +74,7 @@ def answer(question: Question) -> Found:
     if question.wants_lower:
         _ask_weaker(found)
         found.drop_tiny()
-    warn_of_looseness(found)
+    _warn_of_looseness(found)
     return found
 
 
@@ -324,3 +334,31 @@ def _ask_weaker(found: Found) -> None:
                 lower = np.maximum(bracket.lower, less.brackets[d].lower)
                 found.brackets[d] = dataclasses.replace(bracket, lower=lower)
             return
+
+
+def _warn_of_looseness(found: Found) -> None:
+    """Warns, on behalf of who called the public function, of what `found` (a `Found`) may still have to gain."""
+    question = found.question
+    for method, result, _ in found.asked:
+        if isinstance(method, RenyiMethod) and np.any(
+            result.at_edge & (result.value == found.high) & (found.high < question.query.worst)  # it decides
+        ):
+            message = (
+                f"{question.query.value} by {method.name!r} is best at order {method.grids[-1][-1]:g}, the largest "
+                "tried: a valid upper bound that may be loose"
+            )
+            warnings.warn(message, OrderEdgeWarning, stacklevel=4)
+    for method in {asked.method for asked in found.asked if Bound.ESTIMATE in asked.method.ends}:
+        message = (
+            f"{question.query.value} by {method.name!r} is an estimate, no less than the true one with confidence "
+            f"1 - {FAILURE:g} over its samples: it is not certified"
+        )
+        warnings.warn(EstimateWarning(message, FAILURE), stacklevel=4)
+    # loss distributions that were asked to be narrow, and could have been
+    refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
+    could = any(not method.is_one_sided(question.mechanism) for method in refined)
+    if question.warns and could and not np.all(found.settled()):
+        low, high = float(np.max(found.analysis_low)), float(np.max(found.high))
+        width = (high - low) / low if low > 0 else math.inf
+        message = f"relative width {width:.3g} instead of {question.width:g}: the interval holds, but is wider"
+        warnings.warn(message, PrecisionWarning, stacklevel=4)

@@ -66,7 +66,7 @@ _LAYERS = (
     ("bounds",),
     ("answering._question",),
     ("answering._plan",),
-    ("answering._beaten", "answering._lanes", "answering._loose"),
+    ("answering._beaten", "answering._lanes"),
     ("answering._found",),
     ("answering._inverted",),
     ("answering._loop",),
