@@ -258,7 +258,7 @@ def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[
     if way.is_compiled:
         at_once = _ONE if num_points == 1 else _chunks(way, num_points)
         reason = "many points are worth a program" if way.has_numpy else "only a program answers it"
-        return _device_of_programs(), at_once, reason
+        return f"the {platform().upper()}, by a compiled program", at_once, reason
     if num_points == 1:
         return _NUMPY, _ONE, "NumPy answers one point before a program is compiled"
     return _NUMPY, _chunks(way, num_points), "NumPy answers so few points before a program is compiled"
@@ -285,10 +285,6 @@ def _chunks(way: Way, num_points: int) -> str:
     if way.at_once == 1:
         return "one by one"
     return "together" if way.at_once >= num_points else f"{way.at_once} at a time"
-
-
-def _device_of_programs() -> str:
-    return f"the {platform().upper()}, by a compiled program"
 
 
 def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:

@@ -68,10 +68,6 @@ def _is_counted(mechanism: PoissonSampled) -> bool:
     return not is_traced(mechanism.num_steps)
 
 
-def _may_be_one(mechanism: PoissonSampled) -> bool:
-    return is_traced(mechanism.num_steps) or bool(np.any(np.asarray(mechanism.num_steps) == 1))
-
-
 def _point(mechanism: PoissonSampled, given: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(target, noise multiplier, probability), each [L]."""
     found = xp.broadcast_arrays(given, mechanism.mechanism.noise_multiplier, mechanism.sampling_prob)
@@ -93,7 +89,7 @@ def _method(name: str, directions: tuple[Direction, ...], *, add: bool) -> Profi
         name=name,
         theorem="Balle, Barthe & Gaboardi 2018, Theorem 2; Balle & Wang 2018, Theorem 8",
         directions=directions,
-        applies=_may_be_one,
+        applies=lambda run: is_traced(run.num_steps) or bool(np.any(np.asarray(run.num_steps) == 1)),
         log_delta=log_delta,
         epsilon=epsilon,
         regime="one step",

@@ -105,13 +105,9 @@ def laplace_rdp(mechanism: PoissonSampled, *, orders: Sequence[float], add: bool
     return compose_rdp([(curve, mechanism.num_steps)])
 
 
-def _laplace_largest_of_run(mechanism: PoissonSampled, *, add: bool) -> jax.Array:
-    return compose_rdp([(_laplace_largest(mechanism, add=add)[None], mechanism.num_steps)])[0]
-
-
 SAMPLED_LAPLACE = by_direction(
     laplace_rdp,
-    _laplace_largest_of_run,
+    lambda run, *, add: compose_rdp([(_laplace_largest(run, add=add)[None], run.num_steps)])[0],
     theorem="Mironov 2017, Proposition 6; Zhu, Dong & Wang 2022, Theorem 11",
     lane_bytes=lambda **statics: 4 * orders_bytes(**statics),
     numpy=NO_POINT,
