@@ -255,7 +255,7 @@ _COMPOSED = (
     ),
     Mutant("special/_log_concave.py", "unsure[1:] + unsure[:-1]", "1e9", LOG_CONCAVE),
     Mutant(
-        "bounds/blanket/_signs.py",
+        "bounds/blanket/_from_below.py",
         "math.log1p(-law.wrong) - math.log(law.wrong)",
         "1.5 * (math.log1p(-law.wrong) - math.log(law.wrong))",
         REPORT_BOUNDS,
@@ -451,8 +451,8 @@ _ANSWERS = (
     ),
     Mutant(
         "answering/_found.py",
-        "return largest(list(self.upper.values()))",
-        "return -largest([-x for x in self.upper.values()])",
+        "return largest([bracket.upper for bracket in self.brackets.values()])",
+        "return -largest([-bracket.upper for bracket in self.brackets.values()])",
         "tests/accounting/test_intervals.py",
     ),
     Mutant(
@@ -462,7 +462,7 @@ _ANSWERS = (
         "tests/accounting/test_intervals.py -k coarser_precision",
     ),
     Mutant(
-        "_precision.py",
+        "_precision/_floats.py",
         "narrow.astype(y.dtype) < y if up",
         "narrow.astype(y.dtype) > y if up",
         "tests/test_precision.py",
@@ -479,7 +479,7 @@ _ANSWERS = (
     Mutant(
         "bounds/shuffle/_purified_rounds.py", "Guarantee(*pure), log_cost)", "Guarantee(*pure), log_cost - 1)", PURIFIED
     ),
-    Mutant("bounds/shuffle/_all_alike.py", "Gaussian(0.5 * mechanism", "Gaussian(0.45 * mechanism", PURIFIED),
+    Mutant("bounds/check_in/_other_schemes.py", "Gaussian(0.5 * mechanism", "Gaussian(0.45 * mechanism", PURIFIED),
     Mutant("bounds/shuffle/_gaussian_reports.py", "squared = 4.0 * mech", "squared = 8.0 * mech", REPORTS),
     Mutant(
         "divergence/gaussian/_pair.py", "mu), log_delta - slack, -xp.inf)", "mu), log_delta + slack, 0.0)", BOTH_ENDS
@@ -623,7 +623,7 @@ _GAUSSIAN = (
     ),
     Mutant("divergence/gaussian/_sampled_step.py", "b * theta[:, :-1]", "1.5 * b * theta[:, :-1]", CONTOUR),
     Mutant(
-        "divergence/gaussian/_profile.py",
+        "divergence/gaussian/_pair.py",
         "return down(math.exp(log_delta - ",
         "return up(math.exp(log_delta + ",
         ONE_STEP,
@@ -677,7 +677,7 @@ _GAUSSIAN = (
         "return xp.where(loses, 0.999 * epsilon, 0.0)",
         ONE_SAMPLED,
     ),
-    Mutant("bounds/poisson/_one_gaussian_step.py", "== 1, found, xp.inf", ">= 1, found, xp.inf", ONE_SAMPLED),
+    Mutant("bounds/poisson/_one_step.py", "== 1, found, xp.inf", ">= 1, found, xp.inf", ONE_SAMPLED),
     Mutant("divergence/_one_sampled_step.py", "c = kept + sign * error", "c = kept - sign * error", ONE_STEP),
     Mutant("divergence/law/_law.py", "jnp.where(at == 0, _BELOW, 0.0) + ", "", APART),
     Mutant("divergence/law/_law.py", "(1.0 + 2.0**-45 + ULP", "(1.0 - 2.0**-45 - ULP", APART),
@@ -780,10 +780,10 @@ _GAUSSIAN = (
     Mutant("divergence/law/_contour.py", "jnp.maximum(value, 0.0) + error", "jnp.maximum(value, 0.0) - error", LAWS),
     Mutant("divergence/law/_contour.py", "jnp.where(add, -logs, logs) + blur", "jnp.where(add, -logs, logs)", SINGLE),
     Mutant("special/_circular.py", "1.57079632673412561417", "1.5707963267", TURNS),
-    Mutant("bounds/check_in/_everybody.py", "check_in_prob == 1.0", "check_in_prob > 0.0", EVERYBODY),
-    Mutant("bounds/check_in/_everybody.py", " & (mechanism.dropout_prob == 0.0)", "", EVERYBODY),
+    Mutant("bounds/check_in/_other_schemes.py", "check_in_prob == 1.0", "check_in_prob > 0.0", EVERYBODY),
+    Mutant("bounds/check_in/_other_schemes.py", " & (mechanism.dropout_prob == 0.0)", "", EVERYBODY),
     Mutant(
-        "bounds/check_in/_everybody.py",
+        "bounds/check_in/_other_schemes.py",
         "mechanism.num_users, mechanism.num_epochs)",
         "mechanism.num_users, 1)",
         EVERYBODY,
@@ -1376,8 +1376,8 @@ _BATCHES = (
     ),
     Mutant(
         "answering/_loop.py",
-        "(rival < found.upper[d])",
-        "(rival > found.upper[d])",
+        "(rival < upper)",
+        "(rival > upper)",
         "tests/answering/test_points.py -k alike",
     ),
     Mutant("training/_words.py", "words = words[words < multiple]", "pass", DRAWN),
@@ -1581,7 +1581,7 @@ _LARGE = (
         "tests/bounds/test_far_settings.py -k traced",
     ),
     Mutant(
-        "_precision.py",
+        "_precision/_floats.py",
         "return jnp.where(is_small, small, wide)",
         "return wide",
         "tests/bounds/test_far_settings.py -k traced",

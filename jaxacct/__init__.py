@@ -149,23 +149,14 @@ _HOMES = {  # where each public name lives; what is not in `__all__` is for thos
     "composition": ("compose",),
     "curves": ("Pld", "RdpCurve", "dominating_pld", "mixture"),
     "estimation": ("Estimate", "Sampler", "estimate_delta"),
-    "mechanisms": (
-        *("AboveThreshold", "GaussianAboveThreshold"),
-        *("CheckIn", "Composed", "ContinuousPair", "DiscreteGaussian", "DiscreteLaplace", "DiscretePair"),
-        *("EpsilonDelta", "Exponential", "FiniteRandomizer", "Gaussian", "GaussianReports", "PermuteAndFlip"),
-        *("KaryRandomizedResponse", "Laplace", "LocalRandomizer", "PartialAllocation", "PoissonSampled"),
-        *("RandomAllocation", "RandomizedResponse", "ScheduledAllocation", "Shuffled", "ShuffledBatches"),
-        *("BallsInBins", "ZCdp", "PrivateSelection", "Group", "MixtureOfGaussians", "ReplaceOne", "ZeroOut"),
-        *("DensityReports", "FixedBatches", "LaplaceReports", "ParallelPoisson", "PartialShuffledBatches", "Skellam"),
-        "TruncatedPoisson",
-    ),
     "membership": ("gdp", "tradeoff"),
     "reporting": ("report",),
     "sweeping": ("Layout", "SweepInterrupted", "SweepResult", "sweep"),
     "utility": ("mean_estimation_variance",),
 }
 
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+# every other public name is a mechanism
+_HOME = dict.fromkeys(__all__, "mechanisms") | {name: home for home, names in _HOMES.items() for name in names}
 
 _SUBMODULES = (
     "accounting",
@@ -191,7 +182,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """A public name or a submodule, at its first use."""
-    if name in _SUBMODULES or name in _HOMES:
+    if name in _SUBMODULES or name in _HOME.values():
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -39,9 +39,7 @@ class Primitive(NamedTuple):
 PRIMITIVES = (
     Primitive("exp", lambda x: jnp.exp(x), math.exp, 4.0, tuple(41.3 * (i - 7.5) for i in range(16))),
     Primitive("log", lambda x: jnp.log(x), math.log, 4.0, _FAR),
-    Primitive(
-        "log1p", lambda x: jnp.log1p(x), math.log1p, 4.0, tuple(x for y in _FAR[:8] for x in (y, -0.25 * y / _FAR[8]))
-    ),
+    Primitive("log1p", lambda x: jnp.log1p(x), math.log1p, 4.0, _NEAR_1),
     # what `special` makes of the exponential
     Primitive("expm1", lambda x: jnp.exp(x) - 1.0, math.expm1, 5.0, tuple(0.5 + 2.0 * y for y in _NEAR)),
     Primitive("sinh", lambda x: 0.5 * jnp.exp(x) - 0.5 / jnp.exp(x), math.sinh, 6.0, tuple(1.0 + y for y in _NEAR)),
@@ -151,7 +149,7 @@ def sound_device(device: Any, options: dict[str, str | bool], *, has_host: bool 
     Raises:
       UnsoundBackendError: where nothing is sound.
     """
-    platform = _platform(device)
+    platform = platform_of(device)
     wrong = _wrong(platform, options)
     if not wrong:
         return device
@@ -166,13 +164,14 @@ def sound_device(device: Any, options: dict[str, str | bool], *, has_host: bool 
 
 def refuse_unsound(device: Any, options: dict[str, str | bool]) -> None:
     """Raises `UnsoundBackendError` if `device` (a device, a platform's name, or None: JAX's default) is not sound."""
-    platform = _platform(device)
+    platform = platform_of(device)
     wrong = _wrong(platform, options)
     if wrong:
         raise _refusal(platform, wrong)
 
 
-def _platform(device: Any) -> str:
+def platform_of(device: Any) -> str:
+    """The platform of a device, of itself by its name, or of JAX's default for None."""
     return jax.default_backend() if device is None else str(getattr(device, "platform", device))
 
 

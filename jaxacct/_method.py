@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax
 from jaxacct._precision import FEW_LANES
+from jaxacct._precision._ways import Running
 from jaxacct._types import Bound, Direction, Ends, Progress
 from jaxacct.mechanisms._base import Mechanism
 
@@ -245,8 +246,8 @@ class LaneMethod(Method):
         return self.numpy(**statics) if callable(self.numpy) else self.numpy > NO_POINT
 
     @property
-    def kernel_options(self) -> dict[str, Any]:
-        """The arguments of `jaxacct._precision.Kernel` of these names."""
+    def kernel_options(self) -> Running:
+        """How its kernel answers concrete lanes."""
         if callable(self.numpy) or isinstance(self.numpy, Together):
             return {"lane_bytes": self.lane_bytes, "on_host": self.numpy, "one_by_one": FEW_LANES}
         return {"lane_bytes": self.lane_bytes, "on_host": self.numpy > NO_POINT, "one_by_one": self.numpy}

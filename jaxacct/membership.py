@@ -73,7 +73,7 @@ def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
 
 _GAUSSIAN = Kernel(_gaussian_errors, Rounding.DOWN, on_host=FEW_LANES)
 _MU = KernelByStructure(composed_mu, Rounding.UP, on_host=FEW_LANES)
-_CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes, on_host=True)
+_CLONES = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes=lane_bytes, on_host=True)
 
 
 def tradeoff(

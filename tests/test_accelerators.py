@@ -11,7 +11,8 @@ import pytest
 from support.mechanisms import ASKED, TRACED, fields_of
 
 import jaxacct as ja
-from jaxacct import _ground, _precision
+from jaxacct import _ground
+from jaxacct._precision import _host, _kernels, _ways
 from jaxacct.mechanisms._fields import with_fields
 
 PLATFORMS = ("cuda", "tpu")
@@ -29,7 +30,7 @@ def each(table):
 def lowered(monkeypatch):
     """Names of the programs that are compiled, each lowered for accelerators first."""
     names = []
-    kernel_of, host_of = _precision._compiled_kernel.__wrapped__, _precision._compiled_host.__wrapped__
+    kernel_of, host_of = _kernels._compiled_kernel.__wrapped__, _host._compiled_host.__wrapped__
 
     @functools.cache
     def for_kernel(kernel, quick, num_args, size, mesh, device, static):
@@ -44,8 +45,8 @@ def lowered(monkeypatch):
         names.append((getattr(fn, "__name__", "program"), traced.lower(lowering_platforms=PLATFORMS)))
         return host_of(fn, shapes, device, static)
 
-    monkeypatch.setattr(_precision, "_compiled_kernel", for_kernel)
-    monkeypatch.setattr(_precision, "_compiled_host", for_host)
+    monkeypatch.setattr(_kernels, "_compiled_kernel", for_kernel)
+    monkeypatch.setattr(_host, "_compiled_host", for_host)
     return names
 
 
@@ -53,7 +54,7 @@ def lowered(monkeypatch):
 @each(ASKED)
 def test_programs_of_every_method_are_lowered(name, lowered):
     """Those that `compare` compiles where NumPy answers nothing."""
-    with _precision.of_many_points():
+    with _ways.of_many_points():
         ja.compare(ASKED[name], 1e-3)
         ja.compare(ASKED[name], target_epsilon=0.5)
     for _, program in lowered:

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct import _precision
 from jaxacct._method import LaneMethod, Query, RenyiMethod
-from jaxacct._precision import Kernel, KernelByStructure
+from jaxacct._precision import Kernel, KernelByStructure, _floats, _ways
 from jaxacct._types import Bound
 from jaxacct.answering._lanes import _kernel
 from jaxacct.bounds.composed import METHODS, methods_of
@@ -164,7 +163,7 @@ def _cases(*, optimised: bool = False):
 
 def _optimised(kernel: Kernel, flat: list[np.ndarray], static) -> list[np.ndarray]:
     """By a program compiled for speed, whatever these tests' flags are."""
-    with _precision._own_settings():
+    with _floats.own_settings():
         program = kernel._program(static).lower(*flat).compile(compiler_options=_OPTIMISED)
         return [np.moveaxis(np.asarray(y), -1, 0) for y in jax.tree.leaves(program(*flat))]
 
@@ -347,7 +346,7 @@ MODULE_KERNELS = {
     ),
     "jaxacct.conversion._curve_delta": lambda rng: ([_between(0.01, 9.0, rng=rng), *_curve(rng)], {"orders": _ORDERS}),
     "jaxacct.composition._weighted_sum": lambda rng: ([*_curve(rng)[:2], 3.0, _whole(1.0, 99.0, rng=rng)], {}),
-    "jaxacct.divergence.gaussian._profile._gaussian_log_delta": lambda rng: (
+    "jaxacct.divergence.gaussian._pair._gaussian_log_delta": lambda rng: (
         [_between(0.01, 20.0, rng=rng), _between(1e-4, 9.0, rng=rng)],
         {},
     ),
@@ -375,8 +374,7 @@ def _module_kernels():
 def test_every_kernel_of_a_module_on_the_host_has_arguments():
     found = {}
     for name, kernel in _module_kernels():
-        of = kernel.on_host if isinstance(kernel, KernelByStructure) else kernel._on_host
-        if of:
+        if kernel._running.get("on_host"):
             found.setdefault(id(kernel), []).append(name)
     for names in found.values():
         assert (MODULE_KERNELS | STATEMENTS).keys() & set(names), f"arguments wanted for {names}"
@@ -411,12 +409,12 @@ def _compare_kernel(name, arguments, is_optimised):
 def test_renyi_curves_agree():
     run = ja.PoissonSampled(ja.Gaussian(0.8), 0.01, 100)
     one = ja.rdp(run, _ORDERS).values
-    with _precision.of_many_points():
+    with _ways.of_many_points():
         np.testing.assert_allclose(one, ja.rdp(run, _ORDERS).values, rtol=_CLOSE)
 
 
 def test_distances_of_gaussians_agree():
     run = ja.Composed((ja.Gaussian(0.8), ja.Gaussian(3.0)), (3, 100))
     one = ja.gdp(run)
-    with _precision.of_many_points():
+    with _ways.of_many_points():
         np.testing.assert_allclose(one, ja.gdp(run), rtol=_CLOSE)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct import _ground, _precision
+from jaxacct import _ground
 from jaxacct._ground import Finding, UnsoundBackendError
-from jaxacct._precision import HostProgram, Kernel
+from jaxacct._precision import HostProgram, Kernel, _devices, _floats, _ways
 from jaxacct.special._namespace import xp
 
 SHUFFLED = ja.Shuffled(ja.LocalRandomizer(1.0), num_reports=10_000)
@@ -32,7 +32,7 @@ def _looked_at_anew():
 
 
 def findings(options=None):
-    with _precision._own_settings():
+    with _floats.own_settings():
         return _ground.look(None, options)
 
 
@@ -45,14 +45,14 @@ def bad_exp(monkeypatch):
 
 
 def test_this_machine_is_sound():
-    for options in (None, _precision._quick_options()):
+    for options in (None, _devices.quick_options()):
         found = findings(options)
         assert [f.name for f in found if not f.is_sound] == []
         assert {"exp", "log", "log1p", "expm1", "error-free products", "error-free sums"} <= {f.name for f in found}
 
 
 def test_a_look_is_short():
-    options = _precision._quick_options()
+    options = _devices.quick_options()
     findings(options)  # what JAX itself loads at first
     begun = time.process_time()
     findings(options)
@@ -79,7 +79,7 @@ def test_each_primitive_is_looked_at_by_itself(monkeypatch):
         size = 1.0 + (primitive.booked + 3.0) * 2.0**-52
         off = primitive._replace(on_backend=lambda x, f=primitive.on_backend, size=size: f(x) * size)
         monkeypatch.setattr(_ground, "PRIMITIVES", (*whole[:i], off, *whole[i + 1 :]))
-        assert [f.name for f in findings(_precision._quick_options()) if not f.is_sound] == [primitive.name]
+        assert [f.name for f in findings(_devices.quick_options()) if not f.is_sound] == [primitive.name]
 
 
 def test_numpy_takes_the_place_of_a_bad_backend_with_one_warning(bad_exp):
@@ -88,7 +88,7 @@ def test_numpy_takes_the_place_of_a_bad_backend_with_one_warning(bad_exp):
         np.testing.assert_array_equal(kernel(X), np.exp(X))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with _precision.of_many_points():
+        with _ways.of_many_points():
             np.testing.assert_array_equal(kernel(X[:, None]), np.exp(X)[:, None])
         assert kernel(1.0) == np.exp(1.0)
         assert kernel(np.zeros(0)).shape == (0,)
@@ -185,13 +185,13 @@ def test_fast_arithmetic_gives_right_answers_or_none():
 
 def test_an_unknown_quick_option_leaves_the_others(monkeypatch):
     """They are no stable interface: a jaxlib that does not know the last one compiles quickly without it."""
-    monkeypatch.setattr(_precision, "_UNDIVIDED", {"xla_no_such_option": "1"})
-    _precision._quick_options.cache_clear()
+    monkeypatch.setattr(_devices, "_UNDIVIDED", {"xla_no_such_option": "1"})
+    _devices.quick_options.cache_clear()
     try:
-        assert _precision._quick_options() == _precision._UNOPTIMISED
-        monkeypatch.setattr(_precision, "_UNOPTIMISED", {"xla_nor_this": "1"})
-        _precision._quick_options.cache_clear()
-        assert _precision._quick_options() == {}
+        assert _devices.quick_options() == _devices._UNOPTIMISED
+        monkeypatch.setattr(_devices, "_UNOPTIMISED", {"xla_nor_this": "1"})
+        _devices.quick_options.cache_clear()
+        assert _devices.quick_options() == {}
     finally:
         monkeypatch.undo()
-        _precision._quick_options.cache_clear()
+        _devices.quick_options.cache_clear()

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
-from jaxacct import _precision
 from jaxacct._method import Query
-from jaxacct._precision import Kernel, KernelByStructure, Rounding, float64_kernel
+from jaxacct._precision import Kernel, KernelByStructure, Rounding, _kernels, _ways, float64_kernel
 from jaxacct.bounds import gaussian
 
 TOL_F32 = 2e-7  # a value or derivative cast to float32, relative
@@ -239,11 +238,11 @@ def test_broadcasting():
 def test_chunks_change_nothing(num_lanes, monkeypatch):
     xs = np.linspace(0.1, 2.0, num_lanes)
     whole = make()(xs, Y)
-    monkeypatch.setattr(_precision, "_CHUNK_BYTES", 8 * 2**16)
+    monkeypatch.setattr(_ways, "_CHUNK_BYTES", 8 * 2**16)
     calls = []
-    compiled = _precision._compiled_kernel
+    compiled = _kernels._compiled_kernel
     monkeypatch.setattr(
-        _precision,
+        _kernels,
         "_compiled_kernel",
         lambda k, q, n, size, *rest: calls.append(size) or compiled(k, q, n, size, *rest),
     )
@@ -296,14 +295,14 @@ def test_a_long_process_keeps_few_programs(monkeypatch):
         gc.collect()
         return pathlib.Path("/proc/self/maps").read_bytes().count(b"\n")
 
-    few = functools.lru_cache(maxsize=3)(_precision._compiled_kernel.__wrapped__)
-    monkeypatch.setattr(_precision, "_compiled_kernel", few)
+    few = functools.lru_cache(maxsize=3)(_kernels._compiled_kernel.__wrapped__)
+    monkeypatch.setattr(_kernels, "_compiled_kernel", few)
     kernel, sizes = make(), [2**i for i in range(1, 13)]
     for size in sizes:
         kernel(np.ones(size), Y)
     bounded = num_maps()
     assert few.cache_info().currsize == 3
-    monkeypatch.setattr(_precision, "_compiled_kernel", functools.cache(few.__wrapped__))
+    monkeypatch.setattr(_kernels, "_compiled_kernel", functools.cache(few.__wrapped__))
     for size in sizes:
         kernel(np.ones(size), Y)
     assert num_maps() > bounded + 2 * len(sizes)
@@ -488,7 +487,7 @@ def test_kernels_by_structure_are_made_once_for_each():
         return scale * sum(x**power for x in jax.tree.leaves(tree))
 
     kernel = KernelByStructure(total, Rounding.UP)
-    with _precision.of_many_points():
+    with _ways.of_many_points():
         assert kernel({"a": 1.0, "b": 2.0}, 3.0, power=2) == 15.0
         assert kernel({"a": 2.0, "b": 2.0}, 1.0, power=2) == 8.0
         assert kernel((1.0, 2.0), 3.0, power=2) == 15.0
@@ -512,7 +511,7 @@ def test_few_lanes_are_answered_one_after_another(limit):
     np.testing.assert_array_equal(kernel(x, 1.0), [10.0, 5.0, 5.0])
     assert [type(a) for a in asked] == [np.ndarray] * 2
     np.testing.assert_array_equal(kernel(np.arange(4.0), 1.0), [1.0, 2.0, 5.0, 10.0])
-    with _precision.of_many_points():  # the same for every chunk of a sweep, however many its points
+    with _ways.of_many_points():  # the same for every chunk of a sweep, however many its points
         np.testing.assert_array_equal(kernel(x, 1.0), [10.0, 5.0, 5.0])
     assert kernel.num_traces == (0 if limit == math.inf else 2)
     assert jax.jit(kernel)(3.0, 1.0) == 10.0

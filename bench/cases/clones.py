@@ -22,7 +22,7 @@ def _kernel():
     from jaxacct._precision import Kernel, Rounding
     from jaxacct.divergence.clones._profile import clones_epsilon, lane_bytes
 
-    return Kernel(clones_epsilon, (Rounding.DOWN, Rounding.UP), lane_bytes)
+    return Kernel(clones_epsilon, (Rounding.DOWN, Rounding.UP), lane_bytes=lane_bytes)
 
 
 def ours(max_window: int):

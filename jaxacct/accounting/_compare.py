@@ -185,9 +185,9 @@ def deciding(
     question = question_of(mechanism, query, target, method=method, precision=precision)
     found = answer(question)
     entries = []
-    for direction in question.directions:
-        by, result, _ = found.asked[int(found.source[direction])]
-        value = float(found.upper[direction])
+    for direction, bracket in found.brackets.items():
+        by, result, _ = found.asked[int(bracket.source)]
+        value = float(bracket.upper)
         if isinstance(by, LaneMethod):
             entries.append(_entry(mechanism, by, direction, result._replace(value=value), math.nan))
         else:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax, jnp
 from jaxacct._method import Query
-from jaxacct._precision import is_traced, narrowed_up
+from jaxacct._precision import is_traced
+from jaxacct._precision._floats import narrowed_up
 from jaxacct.answering import answer
 from jaxacct.answering._found import Found
 from jaxacct.answering._question import check_mechanism, question_of
@@ -107,7 +108,7 @@ def _counts_among(structure: Any, number: int) -> set[int]:
 
 def _step(here: Found) -> float:
     """The relative step of the differences between this answer and others."""
-    if here.exact.issuperset(here.question.directions):
+    if all(bracket.is_exact for bracket in here.brackets.values()):
         return _STEPS[0]
     with np.errstate(invalid="ignore", divide="ignore"):
         width = np.max((here.high - here.analysis_low) / here.high)

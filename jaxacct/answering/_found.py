@@ -33,62 +33,91 @@ def largest(values: Sequence[Any]) -> Any:
     return functools.reduce(jnp.maximum if is_traced(values) else np.maximum, values)
 
 
+@dataclasses.dataclass(frozen=True)
+class Bracket:
+    """What is known of one direction, for every point of the question; whatever narrows it makes a new one.
+
+    Attributes:
+      upper: the least upper bound found.
+      lower: the largest lower bound on the mechanism itself.
+      analysis: the largest lower bound on what was analysed.
+      source: which of the methods asked gave `upper`; -1 for none.
+      is_exact: whether an exact method gave `upper`.
+    """
+
+    upper: Any
+    lower: Any
+    analysis: Any
+    source: Any
+    is_exact: bool = False
+
+    def tightened(self, upper: Any, source: int, *, is_exact: bool) -> Bracket:
+        """With an upper bound that the method of this number gives, by an exact method or not."""
+        if is_traced(upper):
+            least = upper if np.all(self.source < 0) else jnp.minimum(self.upper, upper)
+            return dataclasses.replace(self, upper=least, source=np.zeros_like(self.source))
+        upper = np.broadcast_to(upper, self.source.shape)
+        gains = (upper < self.upper) | (self.source < 0)
+        least, by = np.minimum(self.upper, upper), np.where(gains, source, self.source)
+        return dataclasses.replace(self, upper=least, source=by, is_exact=self.is_exact or is_exact)
+
+    def raised(self, lower: Any, *, of_reduction: Any) -> Bracket:
+        """With a lower bound; where it is one `of_reduction` (bool) it says nothing about the mechanism itself."""
+        own = np.where(of_reduction, self.lower, np.maximum(self.lower, lower))
+        return dataclasses.replace(self, lower=own, analysis=np.maximum(self.analysis, lower))
+
+    def without_tiny(self, query: Query, target: Any) -> Bracket:
+        """No lower end where delta is below the least normal double: there rounding down rounds to nearest."""
+
+        def seen(value: Any) -> Any:
+            delta = value if query is Query.DELTA else target
+            return np.where(np.asarray(delta) < LEAST_NORMAL, 0.0, value)
+
+        return dataclasses.replace(self, lower=seen(self.lower), analysis=seen(self.analysis))
+
+
 @dataclasses.dataclass
 class Found:
     """What is known so far, for every point of the question.
 
     Attributes:
-      upper: the least upper bound found in each direction.
-      lower: the largest lower bound on the mechanism itself, in each direction.
-      analysis: the largest lower bound on what was analysed, in each direction.
-      start: the ends, (analysis, upper) in each direction, from which the next host's method starts.
-      source: in each direction, which of `asked` gave `upper`; -1 for none.
+      brackets: the ends found in each direction.
+      start: the brackets from which the next host's method starts.
       asked: the methods asked, with their answers.
       bracketed: the methods that bracketed a point, each direction, and the upper end; inf where that is no gain.
       skipped: the methods, each with a direction, that were not asked since they were beaten elsewhere.
-      exact: the directions in which an exact method gave `upper`.
       error: why a method gave nothing, if one failed.
     """
 
     question: Question
-    upper: dict[Direction, Any]
-    lower: dict[Direction, Any]
-    analysis: dict[Direction, Any]
-    start: dict[Direction, tuple[Any, Any]]
-    source: dict[Direction, Any]
+    brackets: dict[Direction, Bracket]
+    start: dict[Direction, Bracket]
     asked: list[Asked] = dataclasses.field(default_factory=list)
     bracketed: list[tuple[Method, Direction, float]] = dataclasses.field(default_factory=list)
     skipped: list[tuple[BracketMethod, Direction]] = dataclasses.field(default_factory=list)
-    exact: set[Direction] = dataclasses.field(default_factory=set)
     error: TooFineError | None = None
 
     @classmethod
     def nothing(cls, question: Question) -> Found:
         """What always holds."""
-        shape, every = question.shape, question.directions
-        return cls(
-            question,
-            {d: np.full(shape, question.query.worst) for d in every},
-            {d: np.zeros(shape) for d in every},
-            {d: np.zeros(shape) for d in every},
-            {d: (np.zeros(shape), np.full(shape, question.query.worst)) for d in every},
-            {d: np.full(shape, -1) for d in every},
-        )
+        worst, none, by_none = (np.full(question.shape, value) for value in (question.query.worst, 0.0, -1))
+        every = dict.fromkeys(question.directions, Bracket(worst, none, none, by_none))
+        return cls(question, every, dict(every))
 
     @property
     def high(self) -> Any:
         """The answer from above: the larger of the directions."""
-        return largest(list(self.upper.values()))
+        return largest([bracket.upper for bracket in self.brackets.values()])
 
     @property
     def low(self) -> Any:
         """The answer from below, of the mechanism itself."""
-        return largest(list(self.lower.values()))
+        return largest([bracket.lower for bracket in self.brackets.values()])
 
     @property
     def analysis_low(self) -> Any:
         """The answer from below, of what was analysed."""
-        return largest(list(self.analysis.values()))
+        return largest([bracket.analysis for bracket in self.brackets.values()])
 
     def settled(self) -> Any:
         """Where the bracket of what is analysed is as narrow as asked, bool of the question's shape."""
@@ -118,31 +147,14 @@ class Found:
 
     def narrow(self, asked: Asked, direction: Direction) -> None:
         """Takes in the upper bound of one method in one direction."""
-        value = asked.answer.value
         number = next((i for i, known in enumerate(self.asked) if known is asked), len(self.asked))
         if number == len(self.asked):
             self.asked.append(asked)
-        if is_traced(value):
-            is_first = np.all(self.source[direction] < 0)
-            self.upper[direction] = value if is_first else jnp.minimum(self.upper[direction], value)
-            self.source[direction] = np.zeros(self.question.shape, int)
-            return
-        value = np.broadcast_to(value, self.question.shape)
-        gains = (value < self.upper[direction]) | (self.source[direction] < 0)
-        self.upper[direction] = np.minimum(self.upper[direction], value)
-        self.source[direction] = np.where(gains, number, self.source[direction])
-        if asked.method.role_for(self.question.mechanism) is Role.EXACT:
-            self.exact.add(direction)
-
-    def raise_lower(self, value: Any, direction: Direction, *, of_reduction: Any) -> None:
-        """Takes in a lower bound; where it is one `of_reduction` (bool) it says nothing about the mechanism itself."""
-        self.analysis[direction] = np.maximum(self.analysis[direction], value)
-        known = self.lower[direction]
-        self.lower[direction] = np.where(of_reduction, known, np.maximum(known, value))
+        upper = asked.answer.value
+        is_exact = not is_traced(upper) and asked.method.role_for(self.question.mechanism) is Role.EXACT
+        self.brackets[direction] = self.brackets[direction].tightened(upper, number, is_exact=is_exact)
 
     def drop_tiny(self) -> None:
-        """Leaves no lower end where delta is below the least normal double: there rounding down rounds to nearest."""
-        for ends in (self.lower, self.analysis):
-            for d, value in ends.items():
-                delta = value if self.question.query is Query.DELTA else self.question.target
-                ends[d] = np.where(np.asarray(delta) < LEAST_NORMAL, 0.0, value)
+        """Leaves no lower end of a delta that is too small to be rounded down."""
+        query, target = self.question.query, self.question.target
+        self.brackets = {d: bracket.without_tiny(query, target) for d, bracket in self.brackets.items()}

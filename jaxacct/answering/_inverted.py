@@ -57,8 +57,8 @@ def _is_wide(found: Found) -> Any:
         return np.zeros(question.shape, bool)
     high, misses = found.high, np.zeros(question.shape, bool)
     for number, asked in enumerate(found.asked):
-        for d in question.directions if asked.method.misses_deltas(question.mechanism) else ():
-            misses = misses | ((found.source[d] == number) & (found.upper[d] >= high))
+        for bracket in found.brackets.values() if asked.method.misses_deltas(question.mechanism) else ():
+            misses = misses | ((bracket.source == number) & (bracket.upper >= high))
     least = np.maximum(found.analysis_low * math.exp((_NEAR - 1) * step), _LEAST)
     return misses & (high > np.maximum(found.low, least) * math.exp(step))
 
@@ -130,6 +130,6 @@ class _Ladder:
         except TooFineError:
             return math.inf
         if self.method is None and float(found.high) <= question.target:
-            largest = max(found.upper, key=lambda d: float(found.upper[d]))
-            self.method = found.asked[int(found.source[largest])].method
+            largest = max(found.brackets.values(), key=lambda bracket: float(bracket.upper))
+            self.method = found.asked[int(largest.source)].method
         return float(found.high) - float(question.target)

@@ -113,7 +113,7 @@ def _(method: ProfileMethod, mechanism: Mechanism, query: Query, target: Any) ->
 def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     if is_traced(mechanism, target):
         orders = traced_orders(method)
-        value, order = _at_orders(method, mechanism, query, target, orders)
+        value, order = _kernel(method, query)(mechanism, target, orders=orders, **method.statics(mechanism))
         return Answer(value, order, order >= orders[-1])
     return _on_grids(method, mechanism, query, target, method.grids)
 
@@ -121,10 +121,6 @@ def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any) -> A
 def ask_at_grid(method: RenyiMethod, grid: int, mechanism: Mechanism, query: Query, target: Any) -> Answer:
     """The answer at one of the method's grids of orders, not extended."""
     return _on_grids(method, mechanism, query, target, method.grids[grid : grid + 1])
-
-
-def _at_orders(method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any, orders: Sequence[float]) -> Any:
-    return _kernel(method, query)(mechanism, target, orders=orders, **method.statics(mechanism))
 
 
 def _on_grids(

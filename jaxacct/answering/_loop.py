@@ -6,13 +6,16 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jaxacct._method import (
     BOTH,
+    FAILURE,
     Bracketing,
     BracketMethod,
     LaneMethod,
@@ -23,14 +26,22 @@ from jaxacct._method import (
     Role,
 )
 from jaxacct._patience import told
-from jaxacct._types import Bound, Direction, Ends, TooFineError
+from jaxacct._types import (
+    Bound,
+    Direction,
+    Ends,
+    EstimateWarning,
+    OrderEdgeWarning,
+    PrecisionWarning,
+    TooFineError,
+)
 from jaxacct.answering._beaten import is_beaten, note_beaten
 from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._inverted import invert
 from jaxacct.answering._lanes import Answer, bracket_points
-from jaxacct.answering._loose import warn_of_looseness
-from jaxacct.answering._plan import Step, brackets_together, plan
+from jaxacct.answering._plan import SEVERAL, Step, brackets_together, plan
 from jaxacct.answering._question import Question, directions_of
+from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
 _SAME = 1e-6  # relative width beyond which points are both bracketed together and asked one by one: then all the same
@@ -38,37 +49,42 @@ _SAME = 1e-6  # relative width beyond which points are both bracketed together a
 
 def answer(question: Question) -> Found:
     """What the methods of the plan find, asked one after the other as long as something is open."""
-    every = plan(question)
-    found, sharpens = Found.nothing(question), False
+    every, found = plan(question), Found.nothing(question)
     for _, group in itertools.groupby(every, lambda step: (isinstance(step.method, LaneMethod), step.directions)):
         steps = list(group)
         if isinstance(steps[0].method, LaneMethod):
-            _ask_one_sided(steps, found)
+            _ask_lanes(steps, found)
         else:
             for step in steps:
-                _ask_two_sided(step, found)
-                sharpens = sharpens or step.method.role_for(question.mechanism) is Role.SHARPER
-    if sharpens and not question.is_traced:
-        _ask_what_decides(every, found)
-    if not question.is_traced:
-        for skipped, d in found.skipped if np.any(found.high >= question.query.worst) else ():
-            _ask_host(skipped, (d,), found, is_asked_anyway=True)  # what beat it elsewhere says nothing here
-        for method, d, upper in found.bracketed:
-            note_beaten(method, question, d, upper, float(found.upper[d]))
-        is_whole = question.inverts and question.method is None and not question.is_quick
-        if is_whole and not np.all(found.settled()):
-            invert(found, answer)
-        _finish(found)
+                _ask_host(step.method, step.directions, found)
+    if question.is_traced:
+        return found
+    brackets = [step for step in every if isinstance(step.method, BracketMethod)]
+    if any(step.method.role_for(question.mechanism) is Role.SHARPER for step in brackets):
+        _ask_what_decides(brackets, found)
+    for skipped, d in found.skipped if np.any(found.high >= question.query.worst) else ():
+        _ask_host(skipped, (d,), found, is_asked_anyway=True)  # what beat it elsewhere says nothing here
+    for method, d, upper in found.bracketed:
+        note_beaten(method, question, d, upper, float(found.brackets[d].upper))
+    is_whole = question.inverts and question.method is None and not question.is_quick
+    if is_whole and not np.all(found.settled()):
+        invert(found, answer)
+    if found.error is not None and np.any(found.high >= question.query.worst):
+        raise found.error
+    if question.wants_lower:
+        _ask_weaker(found)
+        found.drop_tiny()
+    _warn_of_looseness(found)
     return found
 
 
 # Methods on lanes
 
 
-def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
+def _ask_lanes(steps: Sequence[Step], found: Found) -> None:
     """One direction by methods on lanes; those that may settle it against the other direction first."""
     question, (direction,) = found.question, steps[0].directions
-    before = [found.upper[d] for d in question.directions[: question.directions.index(direction)]]
+    before = [found.brackets[d].upper for d in question.directions[: question.directions.index(direction)]]
     least_order: Any = np.zeros(question.shape)
     if before and not question.is_traced:
         rival = largest(before)
@@ -83,10 +99,11 @@ def _ask_one_sided(steps: Sequence[Step], found: Found) -> None:
                 continue
         asked = found.ask(method, todo)
         if Bound.UPPER not in method.ends:
-            found.raise_lower(asked.answer.value, direction, of_reduction=method.is_of_reduction(question.mechanism))
+            of_reduction = method.is_of_reduction(question.mechanism)
+            found.brackets[direction] = found.brackets[direction].raised(asked.answer.value, of_reduction=of_reduction)
             continue
         found.narrow(asked, direction)
-        found.start[direction] = found.analysis[direction], found.upper[direction]
+        found.start[direction] = found.brackets[direction]
         if not question.is_traced and isinstance(method, RenyiMethod):
             least_order = np.nan_to_num(asked.answer.order, nan=0.0)
 
@@ -110,15 +127,15 @@ def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], le
     shape = found.question.shape
     if Bound.UPPER not in method.ends or found.question.method is not None:
         return np.ones(shape, bool)
-    if direction in found.exact:
+    bracket, settled = found.brackets[direction], np.asarray(found.settled())
+    if bracket.is_exact:
         return np.zeros(shape, bool)
-    upper, settled = found.upper[direction], np.asarray(found.settled())
-    hopeless = np.asarray(_lies_above(method, found.question, upper))
+    hopeless = np.asarray(_lies_above(method, found.question, bracket.upper))
     if before:
-        hopeless = hopeless | (upper <= largest(before))
+        hopeless = hopeless | (bracket.upper <= largest(before))
     if isinstance(method, RenyiMethod):
         hopeless = hopeless | (least_order > method.up_to_order)
-    todo = ~settled & ~(hopeless & (found.source[direction] >= 0))
+    todo = ~settled & ~(hopeless & (bracket.source >= 0))
     # closed forms are exact in the limits of a scheme, where a bracket may lie above them
     if isinstance(method, ProfileMethod) and method.floor is not None and method.directions == BOTH and settled.any():
         todo = todo | (settled & ~np.asarray(_lies_above(method, found.question, found.high)))
@@ -128,45 +145,29 @@ def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], le
 # Methods that bracket
 
 
-def _ask_two_sided(step: Step, found: Found) -> None:
-    is_exact = found.exact.issuperset(step.directions)
-    if is_exact and not (found.question.wants_lower and Bound.LOWER in step.method.ends):
-        return
-    assert isinstance(step.method, BracketMethod)
-    _ask_host(step.method, step.directions, found)
-
-
-def _take_in(method: BracketMethod, ends: Ends[Any], directions: Any, found: Found) -> None:
-    """Both ends of all points, [directions] + batch."""
-    of_reduction = method.is_of_reduction(found.question.mechanism)
-    for lower, upper, d in zip(ends.lower, ends.upper, directions, strict=True):
-        found.raise_lower(np.minimum(lower, upper), d, of_reduction=of_reduction)
-        found.narrow(Asked(method, Answer(upper, np.nan, False)), d)
-        found.start[d] = found.analysis[d], found.upper[d]
-
-
 def _ask_what_decides(steps: Sequence[Step], found: Found) -> None:
     """A direction that decides since a sharper method than the reduction has left another one below it.
 
     While the other one was the larger, this one was of no interest, and may be known roughly only.
     """
-    question = found.question
+    question, brackets = found.question, found.brackets
     if question.method is not None or len(question.directions) < 2:
         return
     goal = question.query.width if math.isinf(question.width) else question.width
-    sharpened = np.logical_or.reduce([found.upper[d] < found.analysis[d] for d in question.directions])
+    sharpened = np.logical_or.reduce([bracket.upper < bracket.analysis for bracket in brackets.values()])
     for d in question.directions if np.any(sharpened) else ():
-        rival = largest([found.upper[e] for e in question.directions if e is not d])
+        rival = largest([brackets[e].upper for e in question.directions if e is not d])
         for step in steps:
+            upper, analysis = brackets[d].upper, brackets[d].analysis
             with np.errstate(invalid="ignore"):
-                rough = ~(found.upper[d] - found.analysis[d] <= goal * found.analysis[d])
-            todo = sharpened & (rival < found.upper[d]) & rough
-            if isinstance(step.method, BracketMethod) and len(step.method.ends) > 1 and d in step.directions:
+                rough = ~(upper - analysis <= goal * analysis)
+            todo = sharpened & (rival < upper) & rough
+            if len(step.method.ends) > 1 and d in step.directions:
                 _ask_host(step.method, (d,), found, todo, is_asked_anyway=True)
 
 
 def _ask_host(
-    method: BracketMethod,
+    method: Method,
     directions: Sequence[Direction],
     found: Found,
     where: Any = True,
@@ -176,41 +177,74 @@ def _ask_host(
     """One point after the other, of those that `where` marks, where it is still open.
 
     Points that are still wide then are bracketed together, if the method can; of several points that comes first.
+    Nothing is asked where exact methods have given what it can give.
     """
+    assert isinstance(method, BracketMethod)
     question = found.question
+    is_known = all(found.brackets[d].is_exact for d in directions)
+    if is_known and not is_asked_anyway and not (question.wants_lower and Bound.LOWER in method.ends):
+        return
     if question.is_traced:
         raise ValueError(
             f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad; leave it out there"
         )
-    is_part = question.share < 1.0 and not question.shape  # of a search, mostly
-    if is_part and not is_asked_anyway:
+    if question.share < 1.0 and not question.shape and not is_asked_anyway:  # one of a search, mostly
         found.skipped += ((method, d) for d in directions if is_beaten(method, question, d))
         directions = [d for d in directions if (method, d) not in found.skipped]
         if not directions:
             return
     role = method.role_for(question.mechanism)
-    is_asked_anyway = is_asked_anyway or role is Role.SHARPER or question.method is not None
-    todo = where & (np.ones(question.shape, bool) if is_asked_anyway else ~np.asarray(found.settled()))
     if role is Role.LAST:
         todo = where & (np.asarray(found.high) >= question.query.worst)
-    are_together = brackets_together(method, question, int(np.count_nonzero(todo)))
-    if are_together:
-        _take_in(method, bracket_points(method, todo, question, directions), directions, found)
+    elif is_asked_anyway or role is Role.SHARPER or question.method is not None:
+        todo = where & np.ones(question.shape, bool)
+    else:
+        todo = where & ~np.asarray(found.settled())
+    ways: list[_Way] = [_one_by_one]
+    if brackets_together(method, question):
+        ways.insert(int(np.count_nonzero(todo) < SEVERAL), _together)
+    for way in ways:
+        answered = way(method, directions, todo, found) if np.any(todo) else None
+        if answered is not None:
+            (lower, upper), of_reduction = answered
+            for d, low, high in zip(directions, lower, upper, strict=True):
+                if Bound.LOWER in method.ends:
+                    found.brackets[d] = found.brackets[d].raised(low, of_reduction=of_reduction)
+                if method.ends != {Bound.LOWER}:
+                    found.narrow(Asked(method, Answer(high, np.nan, False)), d)
+        found.start.update({d: found.brackets[d] for d in directions})
+        if answered is None or way is ways[-1]:
+            return
         todo = todo & _is_wide(found, directions)
-    lower = {d: np.zeros(question.shape) for d in directions}
-    upper = {d: np.full(question.shape, question.query.worst) for d in directions}
-    of_reduction, asked = np.ones(question.shape, bool), False
-    points = question.points() if np.any(todo) else ()
-    for at, point in told(points, "points", int(np.count_nonzero(todo))):
+
+
+_Answered = tuple[Ends[Any], Any]  # the ends, [directions] + batch, and where the lower one is of a reduction
+_Way = Callable[[BracketMethod, Sequence[Direction], NDArray[Any], Found], _Answered | None]
+
+
+def _together(method: BracketMethod, directions: Sequence[Direction], todo: NDArray[Any], found: Found) -> _Answered:
+    """The points `todo` by the method's own batches."""
+    ends = bracket_points(method, todo, found.question, directions)
+    return Ends(np.minimum(*ends), ends.upper), method.is_of_reduction(found.question.mechanism)
+
+
+def _one_by_one(
+    method: BracketMethod, directions: Sequence[Direction], todo: NDArray[Any], found: Found
+) -> _Answered | None:
+    """The points `todo`, one after the other; None if none of them is the method's to answer."""
+    question, is_asked = found.question, False
+    lower, upper = (np.full((len(directions), *question.shape), end) for end in (0.0, question.query.worst))
+    of_reduction = np.ones(question.shape, bool)
+    for at, point in told(question.points(), "points", int(np.count_nonzero(todo))):
         if not (todo[at] and method.applies(point.mechanism)):
             continue
         if question.method is None and method.role_for(point.mechanism) is Role.BY_NAME:
             continue
-        asked = True
+        is_asked = True
         of_reduction[at] = method.is_of_reduction(point.mechanism)
-        known = {d: Ends(*(float(x[at]) for x in found.start[d])) for d in directions}
+        known = {d: Ends(float(found.start[d].analysis[at]), float(found.start[d].upper[at])) for d in directions}
         if not of_reduction[at]:  # it may hand a known lower end on, as one of the mechanism itself
-            known = {d: Ends(min(ends.lower, float(found.lower[d][at])), ends.upper) for d, ends in known.items()}
+            known = {d: Ends(min(e.lower, float(found.brackets[d].lower[at])), e.upper) for d, e in known.items()}
         try:
             ends = bracket_on_host(method, point, known)
         except TooFineError as error:
@@ -218,23 +252,17 @@ def _ask_host(
             continue
         for d, (low, high) in ends.items():
             if not (math.isnan(low) or math.isnan(high)):  # else it says nothing
-                if is_part:
+                if question.share < 1.0 and not question.shape:
                     found.bracketed.append((method, d, high if high < known[d].upper else math.inf))
-                lower[d][at], upper[d][at] = min(low, float(found.upper[d][at]), high), high
-    for d in directions if asked else ():
-        if Bound.LOWER in method.ends:
-            found.raise_lower(lower[d], d, of_reduction=of_reduction)
-        if method.ends != {Bound.LOWER}:
-            found.narrow(Asked(method, Answer(upper[d], np.nan, False)), d)
-    found.start.update({d: (found.analysis[d], found.upper[d]) for d in directions})
-    is_left = asked and not are_together and brackets_together(method, question)
-    if is_left and np.any(todo := todo & _is_wide(found, directions)):
-        _take_in(method, bracket_points(method, todo, question, directions), directions, found)
+                row = directions.index(d), *at
+                lower[row], upper[row] = min(low, float(found.brackets[d].upper[at]), high), high
+    return (Ends(lower, upper), of_reduction) if is_asked else None
 
 
 def _is_wide(found: Found, directions: Sequence[Direction]) -> Any:
     """Where points that are bracketed together and one by one may differ by more than `_SAME`."""
-    upper, lower = (largest([of[d] for d in directions]) for of in (found.upper, found.analysis))
+    brackets = [found.brackets[d] for d in directions]
+    upper, lower = largest([b.upper for b in brackets]), largest([b.analysis for b in brackets])
     with np.errstate(invalid="ignore"):
         return ~(upper - lower <= _SAME * lower)
 
@@ -243,9 +271,9 @@ def bracket_on_host(
     method: BracketMethod, question: Question, known: dict[Direction, Ends[float]]
 ) -> dict[Direction, Ends[float]]:
     """The ends that a host's method gives for one point, in the directions of `known`."""
-    width = question.query.width if math.isinf(question.width) else question.width
     inverts, share = question.inverts and not method.misses_deltas(question.mechanism), question.share
     ask = functools.partial(_ask_part, of_share=share, inverts=inverts)
+    width = question.query.width if math.isinf(question.width) else question.width
     at = Bracketing(
         width=width, known=known, wants_lower=question.wants_lower, ask=ask, progress=question.progress, share=share
     )
@@ -279,26 +307,12 @@ def alone(method: Method, question: Question) -> Ends[float]:
     """The ends of the mechanism's value by one bracket method alone, at a scalar question of one direction."""
     own = dataclasses.replace(question, method=method.name, wants_lower=True)
     found = Found.nothing(own)
-    _ask_two_sided(Step(method, own.directions), found)
+    _ask_host(method, own.directions, found)
     if found.error is not None:
         raise found.error
     _ask_weaker(found)
     found.drop_tiny()
     return Ends(float(np.minimum(found.low, found.high)), float(found.high))
-
-
-# The end
-
-
-def _finish(found: Found) -> None:
-    """The lower end where only a reduction was analysed, and warnings of what is valid but loose."""
-    question = found.question
-    if found.error is not None and np.any(found.high >= question.query.worst):
-        raise found.error
-    if question.wants_lower:
-        _ask_weaker(found)
-        found.drop_tiny()
-    warn_of_looseness(found)
 
 
 def _ask_weaker(found: Found) -> None:
@@ -316,6 +330,35 @@ def _ask_weaker(found: Found) -> None:
             of = question.at(weaker, question.target)
             own = dataclasses.replace(of, width=width, method=None, wants_lower=True, warns=False, inverts=False)
             less = answer(own)
-            for d in question.directions:
-                found.lower[d] = np.maximum(found.lower[d], less.lower[d])
+            for d, bracket in found.brackets.items():
+                lower = np.maximum(bracket.lower, less.brackets[d].lower)
+                found.brackets[d] = dataclasses.replace(bracket, lower=lower)
             return
+
+
+def _warn_of_looseness(found: Found) -> None:
+    """Warns, on behalf of who called the public function, of what `found` (a `Found`) may still have to gain."""
+    question = found.question
+    for method, result, _ in found.asked:
+        if isinstance(method, RenyiMethod) and np.any(
+            result.at_edge & (result.value == found.high) & (found.high < question.query.worst)  # it decides
+        ):
+            message = (
+                f"{question.query.value} by {method.name!r} is best at order {method.grids[-1][-1]:g}, the largest "
+                "tried: a valid upper bound that may be loose"
+            )
+            warnings.warn(message, OrderEdgeWarning, stacklevel=4)
+    for method in {asked.method for asked in found.asked if Bound.ESTIMATE in asked.method.ends}:
+        message = (
+            f"{question.query.value} by {method.name!r} is an estimate, no less than the true one with confidence "
+            f"1 - {FAILURE:g} over its samples: it is not certified"
+        )
+        warnings.warn(EstimateWarning(message, FAILURE), stacklevel=4)
+    # loss distributions that were asked to be narrow, and could have been
+    refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
+    could = any(not method.is_one_sided(question.mechanism) for method in refined)
+    if question.warns and could and not np.all(found.settled()):
+        low, high = float(np.max(found.analysis_low)), float(np.max(found.high))
+        width = (high - low) / low if low > 0 else math.inf
+        message = f"relative width {width:.3g} instead of {question.width:g}: the interval holds, but is wider"
+        warnings.warn(message, PrecisionWarning, stacklevel=4)

@@ -1,7 +1,7 @@
 """Who answers a question: which methods, in which order, by what, on which device, in which chunks, and why.
 
 The one dispatch: pure in the question, the number of its points, the device, and whether it is traced. The loop only
-executes it (`_loop`), kernels take from the number of lanes how they run (`jaxacct._precision.way_of`, asked here too),
+executes it (`_loop`), kernels take from the number of lanes how they run (`jaxacct._precision._ways`, asked here too),
 and `jaxacct.accounting.plan` prints it.
 """
 
@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod, Role
-from jaxacct._precision import Way, platform, way_of
+from jaxacct._precision import platform
+from jaxacct._precision._ways import Way, way_of
 from jaxacct._types import Bound, Direction
 from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
@@ -257,7 +258,7 @@ def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[
     if way.is_compiled:
         at_once = _ONE if num_points == 1 else _chunks(way, num_points)
         reason = "many points are worth a program" if way.has_numpy else "only a program answers it"
-        return _device_of_programs(), at_once, reason
+        return f"the {platform().upper()}, by a compiled program", at_once, reason
     if num_points == 1:
         return _NUMPY, _ONE, "NumPy answers one point before a program is compiled"
     return _NUMPY, _chunks(way, num_points), "NumPy answers so few points before a program is compiled"
@@ -267,28 +268,23 @@ def _on_host(method: Method, question: Question, num_points: int) -> tuple[str, 
     """Device, chunks and the reason for both, of a bracket of concrete points."""
     if num_points == 1:
         return _NUMPY, _ONE, "its work is driven step by step"
-    if brackets_together(method, question, num_points):
+    if num_points >= SEVERAL and brackets_together(method, question):
         return _NUMPY, "all open points together, those that stay wide one by one", "it brackets many points at once"
     return _NUMPY, "one by one", "each point's work is driven step by step"
 
 
-def brackets_together(method: Method, question: Question, num_open: int = SEVERAL) -> bool:
-    """Whether a bracket takes so many open points together first, those that stay wide one by one after that.
+def brackets_together(method: Method, question: Question) -> bool:
+    """Whether a bracket can take open points together: `SEVERAL` first, fewer after it took them one by one.
 
     It does where nobody asks for it by name.
     """
-    is_able = isinstance(method, BracketMethod) and method.many is not None and question.method is None
-    return is_able and num_open >= SEVERAL
+    return isinstance(method, BracketMethod) and method.many is not None and question.method is None
 
 
 def _chunks(way: Way, num_points: int) -> str:
     if way.at_once == 1:
         return "one by one"
     return "together" if way.at_once >= num_points else f"{way.at_once} at a time"
-
-
-def _device_of_programs() -> str:
-    return f"the {platform().upper()}, by a compiled program"
 
 
 def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:

@@ -13,7 +13,8 @@ import numpy as np
 from jaxacct import _trees
 from jaxacct._jax import jnp
 from jaxacct._method import Query
-from jaxacct._precision import is_traced, lanes_are_spread
+from jaxacct._precision import is_traced
+from jaxacct._precision._devices import lanes_are_spread
 from jaxacct._types import Direction, Progress
 from jaxacct._validate import check_positive, check_precision, checked_choice, checked_number
 from jaxacct.bounds.composed import answers_in_programs, has_best_in_programs, has_quick, unknown_numbers

@@ -22,28 +22,16 @@ from jaxacct.special._namespace import xp
 TRACED_REPORTS = 1e9  # reports for which static windows are made where their number is traced
 
 
-def _pair_of_any(randomizer: LocalRandomizer) -> tuple[Any, Any]:
-    return down(xp.exp(-randomizer.local_epsilon), 8), randomizer.local_epsilon
-
-
 def _pair_of_laplace(randomizer: LaplaceReports) -> tuple[Any, Any]:
     local = up(randomizer.local_epsilon, 4)
     return down(xp.exp(-local), 8), local
 
 
-def _pair_of_k_ary(randomizer: KaryRandomizedResponse) -> tuple[Any, Any]:
-    return down(2.0 / (xp.exp(randomizer.local_epsilon) + 1.0), 8), randomizer.local_epsilon
-
-
-def _pair_of_finite(randomizer: FiniteRandomizer) -> tuple[Any, Any]:
-    return randomizer.clone_prob, randomizer.local_epsilon
-
-
 _PAIRS: dict[type, Callable[[Any], tuple[Any, Any]]] = {
-    FiniteRandomizer: _pair_of_finite,
-    KaryRandomizedResponse: _pair_of_k_ary,
+    FiniteRandomizer: lambda r: (r.clone_prob, r.local_epsilon),
+    KaryRandomizedResponse: lambda r: (down(2.0 / (xp.exp(r.local_epsilon) + 1.0), 8), r.local_epsilon),
     LaplaceReports: _pair_of_laplace,
-    LocalRandomizer: _pair_of_any,
+    LocalRandomizer: lambda r: (down(xp.exp(-r.local_epsilon), 8), r.local_epsilon),
 }
 _PAIRED = frozenset((Shuffled, randomizer) for randomizer in _PAIRS)
 

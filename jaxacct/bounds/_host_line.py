@@ -18,7 +18,7 @@ from jaxacct.divergence._contour import Round, bracket
 from jaxacct.divergence._laplace_step import MOST_LOSS, LaplaceStep
 from jaxacct.divergence._one_sampled_step import one_step_delta, one_step_epsilon
 from jaxacct.divergence.gaussian._line import GaussianStep
-from jaxacct.divergence.gaussian._profile import gaussian_profile
+from jaxacct.divergence.gaussian._pair import gaussian_profile
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.mechanisms import Gaussian, Laplace, PoissonSampled
 from jaxacct.mechanisms._base import Mechanism

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxacct._jax import Array, jax
+from jaxacct._method import BOTH, FEW_TOGETHER, Cost, RenyiMethod
+from jaxacct.bounds._orders import mixed
 from jaxacct.special._namespace import xp
 
 NEAR_ONE = 1.02  # the order that most curves are read at in the place of 1: the least of the grids
@@ -45,3 +47,17 @@ def with_limits(
         return xp.stack(xp.broadcast_arrays(*(known[a] if a in ends else next(rows) for a in orders)))
 
     return curve
+
+
+def in_closed_form(theorem: str, rdp: _Curve, **options: Any) -> RenyiMethod:
+    """The method "rdp" (class `RenyiMethod`) of divergences that take microseconds, the same in both directions."""
+    grids = {"grids": tuple(mixed(top) for top in (64, 256, 1024, 2048))}
+    return RenyiMethod(
+        name="rdp",
+        theorem=theorem,
+        directions=BOTH,
+        cost=Cost.MICROSECONDS,
+        rdp=rdp,
+        numpy=FEW_TOGETHER,
+        **(grids | options),
+    )

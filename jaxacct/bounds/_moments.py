@@ -53,10 +53,6 @@ class _Round(NamedTuple):
         return max(self.noise_multiplier, _LEAST_NOISE) ** -2.0 / self.num_steps
 
 
-def _gaussian_rounds(mechanism: Gaussian) -> list[tuple[_Round, float]]:
-    return [(_Round(float(mechanism.noise_multiplier), 1.0, 1.0), 1.0)]
-
-
 def _poisson_rounds(mechanism: PoissonSampled) -> list[tuple[_Round, float]]:
     sigma, q = float(mechanism.mechanism.noise_multiplier), float(mechanism.sampling_prob)
     return [(_Round(sigma, 1.0, q), float(mechanism.num_steps))]
@@ -70,7 +66,7 @@ def _allocation_rounds(mechanism: RandomAllocation) -> list[tuple[_Round, float]
 
 
 _ROUNDS: dict[tuple[type, ...], Callable[[Any], list[tuple[_Round, float]]]] = {
-    (Gaussian,): _gaussian_rounds,
+    (Gaussian,): lambda mechanism: [(_Round(float(mechanism.noise_multiplier), 1.0, 1.0), 1.0)],
     (PoissonSampled, Gaussian): _poisson_rounds,
     (RandomAllocation, Gaussian): _allocation_rounds,
 }

@@ -216,10 +216,6 @@ def _without(mechanism: ZeroOut, query: Query, target: float, at: Bracketing) ->
 # Batches of a fixed size
 
 
-def _by_fixed(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    return bracket_fixed(mechanism.mechanism, mechanism.relation, query, target, at)
-
-
 # Compositions
 
 
@@ -328,7 +324,7 @@ def tables(
         theorem="joint convexity: batches that are known; data that attain Poisson sampling",
         ends=_ENDS,
         applies=_is_fixed,
-        bracket=_by_fixed,
+        bracket=lambda mechanism, *asked: bracket_fixed(mechanism.mechanism, mechanism.relation, *asked),
         below=itself,
         regime="FixedBatches and TruncatedPoisson",
         **_OPTIONS,

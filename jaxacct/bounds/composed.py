@@ -181,10 +181,6 @@ def _rdp(mechanism: Composed, *, orders: Sequence[float], parts: tuple[RenyiPlan
     )
 
 
-def _renyi_statics(direction: Direction, mechanism: Composed) -> dict[str, Any]:
-    return {"parts": tuple(renyi_plan(part, direction) for part, _ in mechanism.parts())}
-
-
 def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -> int:
     """int: working memory of one lane, bytes: that of the widest part, as parts are worked on one after the other."""
     every = [m.lane_bytes(orders=orders, **dict(static)) for plan in parts for m, _, static in plan]
@@ -218,7 +214,7 @@ def _renyi(direction: Direction, applies: Any, role: Role | Callable[[Any], Role
         rdp=_rdp,
         grids=MIXED,
         role=role,
-        statics=functools.partial(_renyi_statics, direction),
+        statics=lambda mechanism: {"parts": tuple(renyi_plan(part, direction) for part, _ in mechanism.parts())},
         lane_bytes=renyi_bytes,
         numpy=takes_numpy,
     )
@@ -230,11 +226,6 @@ def _renyi(direction: Direction, applies: Any, role: Role | Callable[[Any], Role
 def _distributions(mechanism: Composed) -> list[tuple[Distribution, Any, Any]]:
     found = [(distribution_of(part), part, count) for part, count in flattened(mechanism)]
     return [(distribution, part, count) for distribution, part, count in found if distribution is not None]
-
-
-def _has_distributions(mechanism: Composed) -> bool:
-    """Whether every part has loss distributions."""
-    return all(distribution_of(part) is not None for part, _ in flattened(mechanism))
 
 
 def _theorem(mechanism: Composed) -> str:
@@ -290,7 +281,7 @@ DISTRIBUTION = Distribution(
     is_from_above=lambda mechanism: any(of.is_from_above(part) for of, part, _ in _distributions(mechanism)),
     is_envelope=lambda mechanism: any(of.is_envelope(part) for of, part, _ in _distributions(mechanism)),
     is_symmetric=lambda mechanism: all(of.is_symmetric(part) for of, part, _ in _distributions(mechanism)),
-    exists=_has_distributions,
+    exists=lambda mechanism: all(distribution_of(part) is not None for part, _ in flattened(mechanism)),
 )
 
 
@@ -364,11 +355,6 @@ def _of_reports_on_lanes(mechanism: Composed) -> bool:
     return is_of_reports(mechanism) and has_lanes(mechanism)
 
 
-def _is_sampled(mechanism: Composed) -> bool:
-    """Whether it is of Gaussian and Poisson-sampled rounds, some of them sampled."""
-    return is_of_gaussians(mechanism) and not gaussian.is_gaussian(mechanism)
-
-
 def _is_known(mechanism: Mechanism) -> bool:
     """Whether every part has a law, some of them since their numbers are concrete."""
     parts = [part for part, _ in flattened(mechanism)]
@@ -385,7 +371,7 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         gaussian.EXACT,
         gaussian.BOTH_ENDS,
         discrete.EXACT,
-        exact(_is_sampled),
+        exact(lambda mechanism: is_of_gaussians(mechanism) and not gaussian.is_gaussian(mechanism)),
         LAPLACE,
         adjacent.TOGETHER,
         moments(_below),

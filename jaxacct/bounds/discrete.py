@@ -156,10 +156,6 @@ def _types(mechanism: Mechanism) -> Types:
     return functools.reduce(_product, (_repeated(_types(part), int(count)) for part, count in mechanism.parts()))
 
 
-def _types_of_sampled(mechanism: PoissonSampled) -> Types:
-    return _repeated(_of_pair(*_sampled(mechanism)), int(mechanism.num_steps))
-
-
 def _sampled(mechanism: PoissonSampled) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The laws of one sampled step, with the record and without it."""
     p, q = np.asarray(mechanism.mechanism.p), np.asarray(mechanism.mechanism.q)
@@ -270,7 +266,7 @@ _COUNTS: dict[tuple[type, ...], Callable[[Any], float]] = {
 _TYPES: dict[tuple[type, ...], Callable[[Any], Types]] = {
     **{(kind,): types for kind, types in TYPES.items()},
     (DiscretePair,): lambda pair: _of_pair(np.asarray(pair.p), np.asarray(pair.q)),
-    (PoissonSampled, DiscretePair): _types_of_sampled,
+    (PoissonSampled, DiscretePair): lambda run: _repeated(_of_pair(*_sampled(run)), int(run.num_steps)),
     (RandomAllocation, DiscretePair): lambda run: _repeated(_allocated(run), int(run.num_epochs)),
 }
 # how often a run of each uses the pair at most

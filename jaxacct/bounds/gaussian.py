@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, FEW_TOGETHER, Cost, ProfileMethod, RenyiMethod, Role
+from jaxacct._method import BOTH, FEW_TOGETHER, Cost, ProfileMethod, Role
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._host_line import beside_closed_form
-from jaxacct.bounds._limits import with_limits
+from jaxacct.bounds._limits import in_closed_form, with_limits
 from jaxacct.bounds._one_release import of_one_release
-from jaxacct.bounds._orders import mixed
 from jaxacct.bounds._parts import flattened
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.composition import compose_gaussian_mu
@@ -149,16 +148,7 @@ EXACT = ProfileMethod(
     epsilon=_epsilon,
 )
 BOTH_ENDS = beside_closed_form(applies=is_gaussian)
-_RDP = RenyiMethod(
-    name="rdp",
-    theorem="Mironov 2017, Proposition 7",
-    directions=BOTH,
-    cost=Cost.MICROSECONDS,
-    role=Role.BY_NAME,  # the closed form is exact
-    rdp=with_limits(_rdp),
-    numpy=FEW_TOGETHER,
-    grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
-)
+_RDP = in_closed_form("Mironov 2017, Proposition 7", with_limits(_rdp), role=Role.BY_NAME)  # the closed form is exact
 DISTRIBUTION = of_one_release(BASES[Gaussian], _THEOREM, spread)
 
 METHODS = {(Gaussian,): (EXACT, BOTH_ENDS, _RDP, loss_distribution(DISTRIBUTION))}

@@ -16,7 +16,7 @@ from jaxacct._patience import told
 from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution, loss_distribution
-from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._parts import by_another, is_scalar
 from jaxacct.bounds._stand_in import of_stand_in
 from jaxacct.mechanisms import (
     Composed,
@@ -92,18 +92,6 @@ def in_place_of(mechanism: Mechanism) -> Mechanism:
 
 def _has_stand_in(mechanism: Group) -> bool:
     return is_scalar(mechanism) and stand_in(mechanism) is not None
-
-
-def _has_none(mechanism: Group) -> bool:
-    return is_scalar(mechanism) and stand_in(mechanism) is None
-
-
-def _by_stand_in(mechanism: Group, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends of what stands for the group."""
-    run = stand_in(mechanism)
-    assert run is not None
-    ends = at.ask(run, query, target, at.width, wants_lower=at.wants_lower)
-    return dict.fromkeys(at.known, ends)
 
 
 def _unamplified(run: Any, size: int) -> Mechanism | None:
@@ -215,7 +203,7 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         theorem=theorem,
         ends=both,
         applies=_has_stand_in,
-        bracket=_by_stand_in,
+        bracket=by_another(stand_in),
         below=itself,
         regime="Gaussian (also Poisson-sampled), Laplace, discrete noise, composed",
         **options,
@@ -223,7 +211,7 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
     general = BracketMethod(
         name="one after the other",
         theorem="Vadhan 2017, Lemma 2.2",
-        applies=_has_none,
+        applies=lambda mechanism: is_scalar(mechanism) and stand_in(mechanism) is None,
         bracket=_one_after_the_other,
         regime="all others",
         **options,

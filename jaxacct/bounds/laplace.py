@@ -107,11 +107,6 @@ def top_of(release: Laplace) -> jax.Array:
     return up(1.0 / release.noise_multiplier, 4)
 
 
-def _top_of_choice(release: PermuteAndFlip) -> jax.Array:
-    """E [L], the 1/b of the Laplace noise that dominates permute-and-flip."""
-    return release.choice_epsilon
-
-
 def _log_delta(top: _OfLanes, release: Any, epsilon: jax.Array) -> jax.Array:
     """log delta [L], rounded up: log(1 - e^((epsilon - x) / 2)) for epsilon < x, the largest loss."""
     x = top(release)
@@ -183,6 +178,6 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (PermuteAndFlip,): (
         dataclasses.replace(EXACT, theorem=_CHOICE, bracket=_bracket_of_choice),
         loss_distribution(CHOICE),
-        *on_lanes(_top_of_choice, _CHOICE),
+        *on_lanes(lambda release: release.choice_epsilon, _CHOICE),
     ),
 }

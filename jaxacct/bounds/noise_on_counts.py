@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, FEW_TOGETHER, Cost, Method, RenyiMethod, Role
+from jaxacct._method import Method, Role
 from jaxacct.bounds._distribution import loss_distribution
-from jaxacct.bounds._limits import with_limits
+from jaxacct.bounds._limits import in_closed_form, with_limits
 from jaxacct.bounds._one_release import of_one_release
-from jaxacct.bounds._orders import mixed
 from jaxacct.bounds.bases import BASES, spread
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.divergence import _two_sided
@@ -58,23 +57,6 @@ def _discrete_laplace_kl(release: DiscreteLaplace) -> jax.Array:
     return _two_sided.discrete_laplace_kl(release.noise_parameter, _discrete_laplace_largest(release))
 
 
-def _zcdp_largest(release: ZCdp) -> jax.Array:
-    return xp.where(release.rho > 0, xp.inf, release.xi)
-
-
-def _renyi(theorem: str, rdp: Any, **options: Any) -> RenyiMethod:
-    return RenyiMethod(
-        name="rdp",
-        theorem=theorem,
-        directions=BOTH,
-        cost=Cost.MICROSECONDS,
-        rdp=rdp,
-        **options,
-        numpy=FEW_TOGETHER,
-        grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
-    )
-
-
 _DEFINITION = "the definition, over the outputs"
 DISCRETE_LAPLACE = of_one_release(BASES[DiscreteLaplace], _DEFINITION, spread)
 SKELLAM = of_one_release(BASES[Skellam], _DEFINITION, spread)
@@ -84,7 +66,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (DiscreteLaplace,): (
         TYPES,
         loss_distribution(DISCRETE_LAPLACE),
-        _renyi(
+        in_closed_form(
             _DEFINITION,
             with_limits(discrete_laplace_rdp, one=_discrete_laplace_kl, largest=_discrete_laplace_largest),
             role=Role.IN_PROGRAMS,
@@ -92,9 +74,14 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     ),
     (DiscreteGaussian,): (
         TYPES,
-        _renyi("Canonne, Kamath & Steinke 2020, Theorem 4", with_limits(discrete_gaussian_rdp)),
+        in_closed_form("Canonne, Kamath & Steinke 2020, Theorem 4", with_limits(discrete_gaussian_rdp)),
         loss_distribution(DISCRETE_GAUSSIAN),
     ),
     (Skellam,): (TYPES, loss_distribution(SKELLAM)),
-    (ZCdp,): (_renyi("Bun & Steinke 2016, Definition 1.1", with_limits(zcdp_rdp, largest=_zcdp_largest)),),
+    (ZCdp,): (
+        in_closed_form(
+            "Bun & Steinke 2016, Definition 1.1",
+            with_limits(zcdp_rdp, largest=lambda release: xp.where(release.rho > 0, xp.inf, release.xi)),
+        ),
+    ),
 }

@@ -1,13 +1,13 @@
 """Workers that sample for themselves: a record that W of them may draw is as a group of W records, each drawn once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, Role, itself
-from jaxacct._types import Bound, Direction, Ends
+from jaxacct._method import BOTH, BracketMethod, Cost, Method, Role, itself
+from jaxacct._types import Bound
 from jaxacct.bounds import group
 from jaxacct.bounds._distribution import Distribution, loss_distribution
-from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._parts import by_another, is_scalar
 from jaxacct.bounds._stand_in import of_stand_in
 from jaxacct.mechanisms import Gaussian, Group, ParallelPoisson, PoissonSampled
 from jaxacct.mechanisms._base import Mechanism
@@ -32,14 +32,6 @@ def in_place_of(mechanism: Mechanism) -> Mechanism:
     return mechanism if is_run and run.signature() == (Group,) else run
 
 
-def _by_group(
-    mechanism: ParallelPoisson, query: Query, target: float, at: Bracketing
-) -> Mapping[Direction, Ends[float]]:
-    """The ends of the group."""
-    ends = at.ask(_as_group(mechanism), query, target, at.width, wants_lower=at.wants_lower)
-    return dict.fromkeys(at.known, ends)
-
-
 def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """A dict, the table of methods, from the function that tells the loss distributions of what stands for a run."""
     distribution = of_stand_in(distribution_of, lambda run: stand_in(run) if is_scalar(run) else None, _THEOREM)
@@ -50,7 +42,7 @@ def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[An
         ends=frozenset({Bound.UPPER, Bound.LOWER}),
         cost=Cost.TENTHS,
         applies=is_scalar,
-        bracket=_by_group,
+        bracket=by_another(_as_group),
         below=itself,
         regime="exact up to 512 workers",
     )

@@ -28,7 +28,7 @@ from jaxacct._method import (
 )
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import loss_distribution
-from jaxacct.bounds._limits import with_limits
+from jaxacct.bounds._limits import in_closed_form, with_limits
 from jaxacct.bounds._one_release import of_one_release
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._stand_in import in_own_relation
@@ -126,10 +126,6 @@ def _guarantee_kl(release: EpsilonDelta) -> jax.Array:
     return xp.where(release.guaranteed_delta > 0, xp.inf, pure)
 
 
-def _guarantee_largest(release: EpsilonDelta) -> jax.Array:
-    return xp.where(release.guaranteed_delta > 0, xp.inf, release.guaranteed_epsilon)
-
-
 def _range_log_delta(release: Exponential, epsilon: jax.Array) -> jax.Array:
     """log delta [L], rounded up: 2 log(1 - e^((eps - E) / 2)) - log(1 - e^-E), 0 from eps = E on."""
     top = release.range_epsilon
@@ -194,16 +190,7 @@ def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) 
 
 
 def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiMethod:
-    return RenyiMethod(
-        name="rdp",
-        theorem=theorem,
-        directions=BOTH,
-        cost=Cost.MICROSECONDS,
-        role=Role.BY_NAME,  # the closed form is exact
-        rdp=with_limits(rdp, **limits),
-        grids=MIXED,
-        numpy=FEW_TOGETHER,
-    )
+    return in_closed_form(theorem, with_limits(rdp, **limits), grids=MIXED, role=Role.BY_NAME)  # a profile is exact
 
 
 def _guarantee_bracket(
@@ -275,7 +262,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             "Mironov 2017, Proposition 5, for a delta of 0",
             _guarantee_rdp,
             one=_guarantee_kl,
-            largest=_guarantee_largest,
+            largest=lambda release: xp.where(release.guaranteed_delta > 0, xp.inf, release.guaranteed_epsilon),
         ),
         loss_distribution(GUARANTEE),
     ),

@@ -81,7 +81,7 @@ def _kernel(
         ok = in_domain(mechanism(highest, known)) & allowed & jnp.isfinite(found)
         return jnp.where(ok, value, jnp.inf if grows else 0.0)
 
-    return Kernel(calibrated, Rounding.UP if grows else Rounding.DOWN, orders_bytes)
+    return Kernel(calibrated, Rounding.UP if grows else Rounding.DOWN, lane_bytes=orders_bytes)
 
 
 def calibrate_traced(

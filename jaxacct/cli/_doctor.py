@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
+from jaxacct._ground import Finding, look
 from jaxacct.cli._parser import Parser
 
 _PACKAGES = ("jaxacct", "jax", "jaxlib", "numpy")
@@ -77,18 +78,35 @@ def _version(package: str) -> str:
         return "not installed"
 
 
+def _look_at_backends() -> dict[str, list[Finding]]:
+    """What a look finds on the host's CPU and on JAX's default platform, by platform and way of compiling."""
+    import jax
+
+    from jaxacct._precision._devices import quick_options
+    from jaxacct._precision._floats import own_settings
+
+    quick, default, found = quick_options(), jax.default_backend(), {}
+    ways: list[tuple[str, str, Any]] = [("cpu", "cpu", None)]
+    ways += [("cpu, compiled quickly", "cpu", quick)] if quick else []
+    ways += [(default, default, None)] if default != "cpu" else []
+    for where, backend, options in ways:
+        with own_settings():
+            try:
+                found[where] = look(jax.local_devices(backend=backend)[0], options)
+            except RuntimeError as error:
+                found[where] = [Finding(f"compiling ({error})", math.inf, 0.0)]
+    return found
+
+
 def examination() -> tuple[str, bool]:
     """What `jaxacct doctor` prints, and whether nothing is off."""
     import jax
-
-    from jaxacct._ground import Finding
-    from jaxacct._precision import look_at_backends
 
     lines = ["versions", f"  python {platform.python_version()}, {platform.system()} {platform.machine()}"]
     lines += [f"  {package} {_version(package)}" for package in _PACKAGES]
     lines += ["devices", *(f"  {device.platform}: {device.device_kind}" for device in jax.devices())]
     sound = True
-    for where, findings in look_at_backends().items():
+    for where, findings in _look_at_backends().items():
         lines += [f"{where}: errors found and booked, relative, in units of 2^-53", *map(_found, findings)]
         sound &= all(finding.is_sound for finding in findings)
     transform = Finding("Fourier transform", _transform_error(), _TRANSFORM_BOOKED)

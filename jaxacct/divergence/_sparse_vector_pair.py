@@ -39,14 +39,6 @@ def log_laplace_tail(z: Any) -> Any:
     return np.where(z >= 0.0, -size - math.log(2.0), np.log1p(-0.5 * np.exp(-size)))
 
 
-def _log_laplace_density(z: Any) -> Any:
-    return -np.abs(z)
-
-
-def _log_normal_density(z: Any) -> Any:
-    return -0.5 * z * z
-
-
 @dataclasses.dataclass(frozen=True)
 class Noise:
     """A symmetric, log-concave noise of scale 1.
@@ -64,8 +56,8 @@ class Noise:
     reach: float
 
 
-LAPLACE = Noise(_log_laplace_density, -math.log(2.0), log_laplace_tail, _DROP)
-NORMAL = Noise(_log_normal_density, -0.5 * math.log(2.0 * math.pi), log_normal_tail, math.sqrt(2.0 * _DROP))
+LAPLACE = Noise(lambda z: -np.abs(z), -math.log(2.0), log_laplace_tail, _DROP)
+NORMAL = Noise(lambda z: -0.5 * z * z, -0.5 * math.log(2.0 * math.pi), log_normal_tail, math.sqrt(2.0 * _DROP))
 
 
 @dataclasses.dataclass(frozen=True)

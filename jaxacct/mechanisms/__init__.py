@@ -8,14 +8,12 @@ from jaxacct.mechanisms._above_threshold import AboveThreshold, GaussianAboveThr
 from jaxacct.mechanisms._adjacent import ReplaceOne, ZeroOut
 from jaxacct.mechanisms._balls_in_bins import BallsInBins
 from jaxacct.mechanisms._check_in import CheckIn
+from jaxacct.mechanisms._choices import Exponential, PermuteAndFlip
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._continuous_pair import ContinuousPair
 from jaxacct.mechanisms._density_reports import DensityReports
-from jaxacct.mechanisms._discrete_gaussian import DiscreteGaussian
-from jaxacct.mechanisms._discrete_laplace import DiscreteLaplace
 from jaxacct.mechanisms._discrete_pair import DiscretePair
 from jaxacct.mechanisms._epsilon_delta import EpsilonDelta
-from jaxacct.mechanisms._exponential import Exponential
 from jaxacct.mechanisms._fixed_batches import FixedBatches
 from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._group import Group
@@ -28,9 +26,9 @@ from jaxacct.mechanisms._local_randomizers import (
     LocalRandomizer,
 )
 from jaxacct.mechanisms._mixture_of_gaussians import MixtureOfGaussians
+from jaxacct.mechanisms._noise_on_counts import DiscreteGaussian, DiscreteLaplace, Skellam
 from jaxacct.mechanisms._parallel_poisson import ParallelPoisson
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
-from jaxacct.mechanisms._permute_and_flip import PermuteAndFlip
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._private_selection import PrivateSelection
 from jaxacct.mechanisms._random_allocation import RandomAllocation
@@ -38,7 +36,6 @@ from jaxacct.mechanisms._randomized_response import RandomizedResponse
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
 from jaxacct.mechanisms._shuffled import Shuffled
 from jaxacct.mechanisms._shuffled_batches import PartialShuffledBatches, ShuffledBatches
-from jaxacct.mechanisms._skellam import Skellam
 from jaxacct.mechanisms._truncated_poisson import TruncatedPoisson
 from jaxacct.mechanisms._z_cdp import ZCdp
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct._precision import lanes_over
+from jaxacct._precision._devices import lanes_over
 from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_count, checked_choice, checked_number
 from jaxacct.measures import Measure

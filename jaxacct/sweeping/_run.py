@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._precision import of_many_points
+from jaxacct._precision._ways import of_many_points
 from jaxacct._types import Bound
 from jaxacct.sweeping._file import SweepFile
 from jaxacct.sweeping._grid import Grid

@@ -1,5 +1,6 @@
 """Questions about several points, and about numbers that are not Python's own."""
 
+import dataclasses
 import math
 import warnings
 
@@ -132,7 +133,8 @@ def test_a_lower_end_of_a_reduction_is_not_handed_on_as_the_mechanisms():
     question = interval_question(ja.PoissonSampled(ja.Laplace(1.0), 0.01, 10), Query.EPSILON, 1e-6, None, None)
     found = _found.Found.nothing(question)
     for d in question.directions:
-        found.start[d] = np.asarray(0.5), np.asarray(2.0)  # 0.5 is known of the reduction alone
+        known = dataclasses.replace(found.brackets[d], analysis=np.asarray(0.5), upper=np.asarray(2.0))
+        found.start[d] = known  # 0.5 is known of the reduction alone
     method = BracketMethod(
         name="hands on",
         theorem="none",

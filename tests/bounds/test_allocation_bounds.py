@@ -51,7 +51,6 @@ from jaxacct.bounds.poisson._profile import runs_of
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.curves._from_profile import dominating_pld, profile_of
 from jaxacct.curves._from_profile_below import dominated_pld
-from jaxacct.papers.random_allocation._capped_poisson import capped_poisson_delta
 from jaxacct.papers.random_allocation._combined import combined_delta, combined_epsilon
 from jaxacct.papers.random_allocation._envelope import convex_envelope
 from jaxacct.papers.random_allocation._posterior_rate import posterior_rate
@@ -59,6 +58,7 @@ from jaxacct.papers.random_allocation._recursive import tied_tail
 from jaxacct.papers.random_allocation._truncated_poisson import (
     Width,
     azuma_tail,
+    capped_poisson_delta,
     doob_log_tail,
     large_noise_delta,
     truncation_rate,

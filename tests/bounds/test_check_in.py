@@ -44,7 +44,7 @@ def _kernel(fn, tree, num_leaves):
     def run(*lanes, **static):
         return fn(jax.tree.unflatten(tree, lanes[:num_leaves]), *lanes[num_leaves:], **static)
 
-    return Kernel(run, Rounding.UP, 2**18, on_host=fn is not response_lower_rdp)
+    return Kernel(run, Rounding.UP, lane_bytes=2**18, on_host=fn is not response_lower_rdp)
 
 
 def ask(fn, mechanism, *targets, **static):

@@ -19,8 +19,8 @@ from jaxacct._method import Bracketing, Query
 from jaxacct._precision import Kernel
 from jaxacct._types import Ends
 from jaxacct.accounting import deciding
+from jaxacct.bounds.check_in._other_schemes import ALL_ALIKE
 from jaxacct.bounds.shuffle import _gaussian_reports as on_lanes
-from jaxacct.bounds.shuffle._all_alike import ALL_ALIKE
 from jaxacct.bounds.shuffle._one_purified_round import _Round, one_round_epsilon, one_round_log_delta
 from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.bounds.shuffle._which_reports import GaussianRun, guess_epsilon, near_least_epsilon, total_of

@@ -11,8 +11,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from jaxacct import _precision
-from jaxacct._precision import Kernel, Rounding, _quick_options
+from jaxacct._precision import Kernel, Rounding, _ways
+from jaxacct._precision._devices import quick_options
 from jaxacct.divergence.clones._pair import clones_pair, count_window, window_sum
 from jaxacct.divergence.clones._profile import (
     TRACED_WINDOW,
@@ -30,17 +30,17 @@ from jaxacct.special._fair_coins import fair_rate, log_fair_pmf, small_tail_rati
 REFERENCE = Path(__file__).parents[1] / "reference"
 ENDS = (Rounding.DOWN, Rounding.UP)
 
-delta_kernel = Kernel(clones_delta, (ENDS, Rounding.NEAREST), lane_bytes)
+delta_kernel = Kernel(clones_delta, (ENDS, Rounding.NEAREST), lane_bytes=lane_bytes)
 # single questions by NumPy, which `test_both_paths` compares with the programs
-epsilon_kernel = Kernel(clones_epsilon, ENDS, lane_bytes, on_host=True)
+epsilon_kernel = Kernel(clones_epsilon, ENDS, lane_bytes=lane_bytes, on_host=True)
 tails_kernel = Kernel(clones_tails, lane_bytes=lane_bytes)
-tradeoff_kernel = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes, on_host=True)
+tradeoff_kernel = Kernel(clones_tradeoff, Rounding.DOWN, lane_bytes=lane_bytes, on_host=True)
 
 
 @pytest.fixture(autouse=True)
 def _quick_compilations(monkeypatch):
     # each program answers a few dozen single questions here: not worth compiling again for speed
-    monkeypatch.setattr(_precision, "_QUICK_LANES", 10**9)
+    monkeypatch.setattr(_ways, "_QUICK_LANES", 10**9)
 
 
 def log_delta(epsilon, num_reports, local_epsilon, *, window):
@@ -52,13 +52,13 @@ def least_epsilon(log_delta, num_reports, local_epsilon, *, window):
     return clones_epsilon(log_delta, num_reports, jnp.exp(-local_epsilon), local_epsilon, window=window).upper
 
 
-log_delta_kernel = Kernel(log_delta, Rounding.UP, lane_bytes)
-least_epsilon_kernel = Kernel(least_epsilon, Rounding.UP, lane_bytes)
+log_delta_kernel = Kernel(log_delta, Rounding.UP, lane_bytes=lane_bytes)
+least_epsilon_kernel = Kernel(least_epsilon, Rounding.UP, lane_bytes=lane_bytes)
 
 
 def quick_jit(fn):
     """Plainly compiled: the optimised compilation takes longer than all else here together."""
-    return jax.jit(fn, compiler_options=_quick_options() or None)
+    return jax.jit(fn, compiler_options=quick_options() or None)
 
 
 def delta_interval(epsilon, num_reports, clone_prob, local_epsilon, window=128):
@@ -455,7 +455,7 @@ def test_window_for():
 
 
 def test_one_program_for_a_sweep():
-    kernel = Kernel(clones_epsilon, ENDS, lane_bytes)
+    kernel = Kernel(clones_epsilon, ENDS, lane_bytes=lane_bytes)
     n, local = np.meshgrid([1e3, 1e5, 1e7], [0.5, 2.0, 4.0])
     out = kernel(math.log(1e-6), n, np.exp(-local), local, window=128)
     kernel(math.log(1e-7), n, np.exp(-local), local, window=128)

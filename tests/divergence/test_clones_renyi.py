@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from jaxacct import _precision
-from jaxacct._precision import Kernel, Rounding, _quick_options
+from jaxacct._precision import Kernel, Rounding, _ways
+from jaxacct._precision._devices import quick_options
 from jaxacct.divergence.clones import _renyi_nodes as nodes
 from jaxacct.divergence.clones._renyi import clones_rdp
 
@@ -35,7 +35,7 @@ upper_kernel = Kernel(upper, Rounding.UP)
 @pytest.fixture(autouse=True)
 def _quick_compilations(monkeypatch):
     # each program answers a few dozen single questions here: not worth compiling again for speed
-    monkeypatch.setattr(_precision, "_QUICK_LANES", 10**9)
+    monkeypatch.setattr(_ways, "_QUICK_LANES", 10**9)
 
 
 def pure(num_reports, local_epsilon, orders=ORDERS):
@@ -247,7 +247,7 @@ def test_grids_beyond_the_limit_fall_back():
 
 def quick_jit(fn):
     """Plainly compiled: the optimised compilation takes longer than all else here together."""
-    return jax.jit(fn, compiler_options=_quick_options() or None)
+    return jax.jit(fn, compiler_options=quick_options() or None)
 
 
 def test_in_float32_programs():

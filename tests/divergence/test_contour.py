@@ -15,7 +15,7 @@ from jaxacct.divergence._contour import _by_one_moment, bracket
 from jaxacct.divergence._one_sampled_step import one_step_delta
 from jaxacct.divergence.gaussian import _sampled_step
 from jaxacct.divergence.gaussian._line import GaussianStep
-from jaxacct.divergence.gaussian._profile import gaussian_profile
+from jaxacct.divergence.gaussian._pair import gaussian_profile
 from jaxacct.divergence.gaussian._sampled_step import SampledStep
 
 STEPS = [

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxacct import _precision
-from jaxacct._precision import Kernel
+from jaxacct._precision import Kernel, _ways
 from jaxacct.divergence.clones._profile import window_for
 from jaxacct.divergence.clones._renyi import clones_rdp
 from jaxacct.divergence.response._renyi import response_window
@@ -36,7 +35,7 @@ masses_kernel = Kernel(lambda *args: tuple(chen.pair_masses_lanes(*args)))
 
 @pytest.fixture(autouse=True)
 def _quick_compilations(monkeypatch):
-    monkeypatch.setattr(_precision, "_QUICK_LANES", 10**9)
+    monkeypatch.setattr(_ways, "_QUICK_LANES", 10**9)
 
 
 def random_pairs(seed, size):

@@ -18,7 +18,8 @@ import pytest
 
 import jaxacct as ja
 from jaxacct._method import Query
-from jaxacct._precision import lanes_over, of_many_points
+from jaxacct._precision._devices import lanes_over
+from jaxacct._precision._ways import of_many_points
 from jaxacct.accounting import _curves
 from jaxacct.answering import plan, question_of
 from jaxacct.mechanisms._fields import find_field, with_fields

@@ -124,10 +124,6 @@ def _num_gaussian_outputs(release: DiscreteGaussian) -> float:
     return number if number <= _COUNTED else math.inf
 
 
-def _of_discrete_gaussian(release: DiscreteGaussian) -> Types:
-    return _gaussian_outputs(release, _FAR)
-
-
 _LOG_FAR = 699.0  # 2 e^-699 is below `_OUTSIDE`, which carries the certificate
 _MOST_SUMMED = 2**20  # outputs of Skellam noise, made one after the other
 
@@ -156,10 +152,6 @@ def _num_skellam_outputs(release: Skellam) -> float:
     return number if number <= _COUNTED else math.inf
 
 
-def _of_skellam(release: Skellam) -> Types:
-    return _skellam_outputs(release, _LOG_FAR, _OUTSIDE)[0]
-
-
 _NUMBERS: dict[type, Callable[[Any], float]] = {
     RandomizedResponse: lambda release: 2.0 if float(release.num_categories) == 2.0 else 3.0,
     EpsilonDelta: lambda release: 2.0 if float(release.guaranteed_delta) == 0.0 else 4.0,
@@ -171,8 +163,8 @@ TYPES: dict[type, Callable[[Any], Types]] = {
     RandomizedResponse: _of_response,
     EpsilonDelta: _of_guarantee,
     DiscreteLaplace: _of_discrete_laplace,
-    DiscreteGaussian: _of_discrete_gaussian,
-    Skellam: _of_skellam,
+    DiscreteGaussian: lambda release: _gaussian_outputs(release, _FAR),
+    Skellam: lambda release: _skellam_outputs(release, _LOG_FAR, _OUTSIDE)[0],
 }
 """For each release its pair."""
 
@@ -307,10 +299,6 @@ def _largest_of_guarantee(release: EpsilonDelta) -> float:
     return up(float(release.guaranteed_epsilon), 4) if float(release.guaranteed_delta) == 0.0 else math.inf
 
 
-def _largest_of_laplace(release: DiscreteLaplace) -> float:
-    return up(float(release.noise_parameter) * float(release.sensitivity), 4)
-
-
 def _spread_of_gaussian(release: DiscreteGaussian) -> float:
     """About Var(dP/dQ) of the continuous noise, its exponent held below the end of the doubles."""
     return math.expm1(min((float(release.sensitivity) / max(float(release.scale), 1e-9)) ** 2, 700.0))
@@ -339,7 +327,12 @@ def _pure_epsilon(release: AboveThreshold) -> float:
 _OPTIONS: dict[str, Any] = {"is_symmetric": True, "is_light": True}
 RESPONSE = Base(law=_law, largest_loss=lambda release: up(float(release.local_epsilon), 4), gap=_gap, **_OPTIONS)
 GUARANTEE = Base(law=_law, largest_loss=_largest_of_guarantee, gap=_gap, **_OPTIONS)
-DISCRETE_LAPLACE = Base(law=_law, largest_loss=_largest_of_laplace, gap=_gap, **_OPTIONS)
+DISCRETE_LAPLACE = Base(
+    law=_law,
+    largest_loss=lambda release: up(float(release.noise_parameter) * float(release.sensitivity), 4),
+    gap=_gap,
+    **_OPTIONS,
+)
 DISCRETE_GAUSSIAN = Base(
     law=_law_of_gaussian, largest_loss=unbounded, spread=_spread_of_gaussian, gap=_gap_of_gaussian, is_symmetric=True
 )

@@ -25,10 +25,6 @@ _MOST_EXPONENT = 700.0  # largest x, nats, of which e^x is taken
 BaseOf = Callable[[Any], Base]
 
 
-def _has_several(base_of: BaseOf, run: PoissonSampled) -> bool:
-    return int(run.num_steps) > 1 or base_of(run.mechanism).is_from_above(run.mechanism)
-
-
 def _law(base_of: BaseOf, run: PoissonSampled, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law of the product of the steps' ratios, by their composed privacy loss where there are several."""
     one = law_of(base_of(run.mechanism), run.mechanism, float(run.sampling_prob), step, side, tail)
@@ -64,6 +60,6 @@ def base_over(base_of: BaseOf) -> Base:
         law=functools.partial(_law, base_of),
         largest_loss=functools.partial(_largest_loss, base_of),
         spread=functools.partial(_spread, base_of),
-        is_from_above=functools.partial(_has_several, base_of),
+        is_from_above=lambda run: int(run.num_steps) > 1 or base_of(run.mechanism).is_from_above(run.mechanism),
         is_envelope=lambda run: base_of(run.mechanism).is_envelope(run.mechanism),
     )

@@ -127,12 +127,8 @@ def _pure_alone(randomizer: Any, delta: float) -> float:
     return float(up(float(randomizer.local_epsilon), 8))
 
 
-def _density_alone(randomizer: DensityReports, delta: float) -> float:
-    return alone_epsilon(functools.partial(density_law_of, randomizer), delta)
-
-
 _ALONE: dict[type, Callable[[Any, float], float]] = {
-    DensityReports: _density_alone,
+    DensityReports: lambda reports, delta: alone_epsilon(functools.partial(density_law_of, reports), delta),
     FiniteRandomizer: _pure_alone,
     GaussianReports: _gaussian_alone,
     KaryRandomizedResponse: _pure_alone,

@@ -39,10 +39,6 @@ def _is_ordered(mechanism: Any) -> bool:
     return mechanism.signature() in _ORDERED and hides(mechanism)
 
 
-def _exists(mechanism: Any) -> bool:
-    return _is_ordered(mechanism) or has_blanket(mechanism)
-
-
 def _asked(mechanism: Any) -> tuple[bool, bool]:
     """Whether the blanket of a round is looked at, and whether its order is: what is known, and may be the least."""
     blanket, order = has_blanket(mechanism), _is_ordered(mechanism)
@@ -116,7 +112,7 @@ DISTRIBUTION = Distribution(
     below=only_analysed,
     width_constant=lambda mechanism: 0.5,
     is_from_above=always,
-    exists=_exists,
+    exists=lambda mechanism: _is_ordered(mechanism) or has_blanket(mechanism),
 )
 
 

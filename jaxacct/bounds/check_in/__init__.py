@@ -23,7 +23,7 @@ from jaxacct.bounds._clones_pair import is_pure
 from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, GAUSSIAN_ROUNDS, SCORES
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
-from jaxacct.bounds.check_in._everybody import EVERYBODY
+from jaxacct.bounds.check_in._other_schemes import ALL_ALIKE, EVERYBODY
 from jaxacct.bounds.check_in._taking_part import taking_part_epsilon, taking_part_log_delta
 from jaxacct.bounds.shuffle import (
     LOCAL_NOISE,
@@ -36,7 +36,6 @@ from jaxacct.bounds.shuffle import (
     profile_method,
     renyi_method,
 )
-from jaxacct.bounds.shuffle._all_alike import ALL_ALIKE
 from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.mechanisms import (
     CheckIn,

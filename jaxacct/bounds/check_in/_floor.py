@@ -46,16 +46,12 @@ def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _
     return down(prob * shown, 32), local
 
 
-def _response_of_any(randomizer: LocalRandomizer, prob: jax.Array) -> _Response:
-    return prob, randomizer.local_epsilon * xp.ones_like(prob)
-
-
 _RESPONSES: dict[type, Callable[[Any, jax.Array], _Response]] = {
     FiniteRandomizer: _response_of_finite,
     GaussianReports: _response_of_signs,
     KaryRandomizedResponse: _response_of_k_ary,
     LaplaceReports: _response_of_signs,
-    LocalRandomizer: _response_of_any,
+    LocalRandomizer: lambda randomizer, prob: (prob, randomizer.local_epsilon * xp.ones_like(prob)),
 }
 
 

@@ -128,11 +128,6 @@ def _bracket(run: BallsInBins, query: Query, target: float, at: Bracketing) -> M
     return found
 
 
-def _may_help(run: BallsInBins) -> bool:
-    """Whether there are bins that overlap, and a chain for them."""
-    return bool(chains(overlaps(run), float(run.noise_multiplier) ** 2))
-
-
 MARKOV = BracketMethod(
     engine=Engine.FORMULA,
     name="markov chain",
@@ -141,7 +136,7 @@ MARKOV = BracketMethod(
     ends=frozenset({Bound.UPPER}),
     cost=Cost.SECONDS,
     role=Role.SHARPER,
-    applies=lambda run: is_known(run) and _may_help(run),
+    applies=lambda run: is_known(run) and bool(chains(overlaps(run), float(run.noise_multiplier) ** 2)),
     bracket=_bracket,
     regime=f"bins that overlap, epsilon up to {_MOST_EPSILON:g}; to {MOST_BINS} bins of an arc or {MOST_AROUND} around",
 )

@@ -17,12 +17,10 @@ from jaxacct.bounds._renyi_of_outputs import LISTED
 from jaxacct.bounds.bases import BASES
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.bounds.gaussian import unamplified
-from jaxacct.bounds.poisson._laplace import SAMPLED_LAPLACE
 from jaxacct.bounds.poisson._law import DISTRIBUTION
-from jaxacct.bounds.poisson._one_gaussian_step import ONE_GAUSSIAN_STEP
-from jaxacct.bounds.poisson._one_step import ONE_STEP
+from jaxacct.bounds.poisson._one_step import ONE_GAUSSIAN_STEP, ONE_STEP
 from jaxacct.bounds.poisson._participation import PARTICIPATION, PARTICIPATION_ON_HOST
-from jaxacct.bounds.poisson._renyi import poisson_add_rdp, poisson_rdp
+from jaxacct.bounds.poisson._renyi import SAMPLED_LAPLACE, poisson_add_rdp, poisson_rdp
 from jaxacct.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,

@@ -21,6 +21,7 @@ from jaxacct._method import (
     itself,
     only_analysed,
     only_where,
+    orders_bytes,
 )
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
@@ -35,7 +36,6 @@ from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
 from jaxacct.bounds.shuffle import _k_ary as k_ary
 from jaxacct.bounds.shuffle._composed import COMPOSED
 from jaxacct.bounds.shuffle._law import DISTRIBUTION
-from jaxacct.bounds.shuffle._windows import window_bytes
 from jaxacct.mechanisms import (
     CheckIn,
     FiniteRandomizer,
@@ -44,6 +44,25 @@ from jaxacct.mechanisms import (
     LocalRandomizer,
     Shuffled,
 )
+
+_WINDOW_BYTES = 400  # bytes of working memory for one count: windows of them stand in some dozens of arrays
+_TABLE_BYTES = 64  # bytes for one count and node, where a kernel holds a table of both
+
+
+def _window_bytes(
+    *,
+    orders: Sequence[float] = (),
+    window: int = 0,
+    rounds: int = 0,
+    num_clones: int = 0,
+    blocks: int = 0,
+    nodes: int = 0,
+    pure: bool = False,
+) -> int:
+    """Bytes of working memory of one lane, an int, from the kernels' static arguments."""
+    del pure
+    widest = max(window, rounds, num_clones, blocks)
+    return max(orders_bytes(orders=orders), _WINDOW_BYTES * widest, _TABLE_BYTES * nodes * widest)
 
 
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
@@ -58,7 +77,7 @@ def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest
         directions=(Direction.REMOVE,),
         log_delta=log_delta,
         epsilon=epsilon,
-        lane_bytes=window_bytes,
+        lane_bytes=_window_bytes,
         **{"cost": Cost.MILLISECONDS, **rest},
     )
 
@@ -68,7 +87,7 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
 
     If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
     """
-    memory: dict[str, Any] = {"lane_bytes": window_bytes} if "statics" in rest else {}
+    memory: dict[str, Any] = {"lane_bytes": _window_bytes} if "statics" in rest else {}
     return RenyiMethod(
         name=name,
         theorem=theorem,

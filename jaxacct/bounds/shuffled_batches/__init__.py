@@ -8,13 +8,11 @@ contribution of norm at most 1, and the hockey-stick divergence is jointly conve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, FEW_TOGETHER, Cost, RenyiMethod, Role, only_where
+from jaxacct._method import Role, only_where
 from jaxacct.bounds._distribution import loss_distribution
-from jaxacct.bounds._limits import with_limits
-from jaxacct.bounds._orders import mixed
+from jaxacct.bounds._limits import in_closed_form, with_limits
 from jaxacct.bounds.gaussian import unamplified, unamplified_rdp
 from jaxacct.bounds.shuffled_batches._replaced import REPLACED, explicit
 from jaxacct.bounds.shuffled_batches._scores import SCORES
@@ -23,36 +21,17 @@ from jaxacct.bounds.shuffled_batches._upper import DISTRIBUTION, SHUFFLE, has_se
 from jaxacct.mechanisms import Gaussian, PartialShuffledBatches, ShuffledBatches
 
 
-def _epochs(mechanism: ShuffledBatches) -> Any:
-    return mechanism.num_epochs
-
-
-def _once(mechanism: PartialShuffledBatches) -> float:
-    del mechanism
-    return 1.0
-
-
 def _rdp(mechanism: ShuffledBatches | PartialShuffledBatches, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], both directions, rounded up: a E / (2 sigma^2)."""
     return unamplified_rdp(mechanism.mechanism, getattr(mechanism, "num_epochs", 1.0), orders=orders)
 
 
-_RENYI = RenyiMethod(
-    name="rdp",
-    theorem="Mironov 2017, Proposition 7",
-    directions=BOTH,
-    cost=Cost.MICROSECONDS,
-    role=Role.BY_NAME,  # the closed form is exact
-    rdp=with_limits(_rdp),
-    numpy=FEW_TOGETHER,
-    grids=tuple(mixed(top) for top in (64, 256, 1024, 2048)),
-)
-
+_RENYI = in_closed_form("Mironov 2017, Proposition 7", with_limits(_rdp), role=Role.BY_NAME)  # the closed form is exact
 _COMPOSED = loss_distribution(DISTRIBUTION, only_where(has_several_epochs, Role.NARROW))
 
 __all__ = ["METHODS", "REPLACED", "explicit", "hides", "is_shuffled"]
 
 METHODS = {
-    (ShuffledBatches, Gaussian): (SHUFFLE, SCORES, LARGEST, unamplified(_epochs), _RENYI, _COMPOSED),
-    (PartialShuffledBatches, Gaussian): (SHUFFLE, SCORES, unamplified(_once), _RENYI, _COMPOSED),
+    (ShuffledBatches, Gaussian): (SHUFFLE, SCORES, LARGEST, unamplified(lambda run: run.num_epochs), _RENYI, _COMPOSED),
+    (PartialShuffledBatches, Gaussian): (SHUFFLE, SCORES, unamplified(lambda run: 1.0), _RENYI, _COMPOSED),
 }

@@ -80,10 +80,6 @@ def _of_coins(coin: _Coin, epochs: int, query: Query, target: float, direction: 
     return below_nearby(query, target, epochs * coin.error, below)
 
 
-def _leaves_none_out(mechanism: ShuffledBatches) -> bool:
-    return mechanism.last_batch is not LastBatch.DROPPED
-
-
 LARGEST = BracketMethod(
     engine=Engine.TEST,
     name="largest output",
@@ -91,7 +87,7 @@ LARGEST = BracketMethod(
     directions=BOTH,
     ends=frozenset({Bound.LOWER}),
     cost=Cost.TENTHS,
-    applies=_leaves_none_out,
+    applies=lambda mechanism: mechanism.last_batch is not LastBatch.DROPPED,
     role=Role.SHARPER,
     regime="the test: was any output large?",
     bracket=_below,

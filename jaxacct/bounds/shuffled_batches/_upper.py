@@ -87,10 +87,6 @@ def hides(mechanism: Any) -> bool:
     return (epoch.has_hidden or epoch.num_batches > 1) and epoch.shift <= MOST_LOSS
 
 
-def _has_one_epoch(mechanism: Any) -> bool:
-    return hides(mechanism) and _repeats(mechanism) == 1
-
-
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """Upper ends of one epoch; nowhere above those of a record whose batch is known."""
     known = at.ask(known_batches(mechanism), query, target, at.width, wants_lower=False).upper
@@ -113,7 +109,7 @@ SHUFFLE = BracketMethod(
     theorem=_theorem,
     directions=BOTH,
     cost=Cost.MILLISECONDS,
-    applies=_has_one_epoch,
+    applies=lambda mechanism: hides(mechanism) and _repeats(mechanism) == 1,
     role=Role.QUICK,
     regime=f"one epoch of at least two batches, noise multiplier {1.0 / MOST_LOSS:g} or more",
     bracket=_bracket,

@@ -5,12 +5,15 @@ mu is the sensitivity over the standard deviation of the noise: 1 over the noise
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from jaxacct._jax import jax
+from jaxacct._precision import float64_kernel
 from jaxacct._types import Ends
 from jaxacct.special import (
     LEAST_NORMAL,
+    down,
     log1mexp,
     log_normal_density,
     mills_difference,
@@ -126,3 +129,21 @@ def rough_gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
 def gaussian_rdp(orders: jax.Array, mu: jax.Array) -> jax.Array:
     """Renyi divergences [A, L], rounded up, the same in both directions: `orders` mu^2 / 2 (RA-S1), orders [A, 1]."""
     return up(0.5 * orders * mu * mu, 8)  # three products
+
+
+_gaussian_log_delta = float64_kernel(on_host=True)(gaussian_log_delta)
+
+
+def gaussian_profile(log_threshold: float, mu: float, *, is_upper: bool) -> float:
+    """float: H_k of the Gaussian pair at log k >= 0, rounded up or down.
+
+    log k and mu may be off by 2^-48 relative, which is moved to the safe side. The kernel rounds up by
+    2^-50 (64 + |x| (|x| + mu + log k / mu)), at least what it errs by: twice as much is taken off for the lower end.
+    """
+    sign = -1.0 if is_upper else 1.0
+    log_threshold, mu = log_threshold * (1.0 + sign * 2.0**-48), mu * (1.0 - sign * 2.0**-50)
+    log_delta = float(_gaussian_log_delta(log_threshold, mu))
+    if is_upper:
+        return min(math.nextafter(up(math.exp(log_delta), 8), 1.0), 1.0)  # a subnormal number too
+    x = abs(log_threshold / mu - 0.5 * mu)
+    return down(math.exp(log_delta - 2.0**-48 * (64.0 + x * (x + mu + log_threshold / mu))), 8)

@@ -25,16 +25,18 @@ from jaxacct._jax import jax, jnp
 from jaxacct.divergence.law._law import Law, where_least
 from jaxacct.special import ULP, expm1, log1p, vector_cos_and_sin
 
-ROWS, COLUMNS = 32, 32  # of the nodes of a line
+ROWS, COLUMNS = 64, 32  # of the nodes of a line
 _NODES = ROWS * COLUMNS
 _MOST = 690.0  # exponents of what is summed: beyond, nothing is known
 _LOST = 0.5  # relative error of a moment beyond which only its size is used
 # What follows steers tightness.
+_LOG_MOST_PART = 10.0  # log of the most that one point may be of a moment, where orders end
 _NUM_ORDERS = 32  # among which the line is chosen
-_LOG_ALIAS, _LOG_TAIL = 10.0, 10.0  # copies, and what may lie beyond the last node, are e^-10 of delta
+_LOG_ALIAS, _LOG_TAIL = 8.0, 8.0  # copies, and what may lie beyond the last node, are e^-8 of delta
+_RARE = 0.03  # log M below which losses are rare
 _NEWTON = 12  # steps of Newton's method
 _SLACKS = (1.05, 1.5, 4.0, 30.0)  # distances from its root at which an end is tried, over what errors move it by
-_PASSES = 3  # lines tried, the later ones knowing better where the answer is
+_PASSES = 2  # lines tried, the later ones knowing better where the answer is
 
 
 class Run(NamedTuple):
@@ -145,9 +147,8 @@ def of_moments(logs: Any, line: Line) -> Sum:
 
 def turns(line: Line, epsilon: Any) -> tuple[Any, Any]:
     """cos and sin [N] of -b epsilon at the nodes' heights b."""
-    index = np.stack([COLUMNS * np.arange(ROWS), np.arange(COLUMNS)]).astype(np.float64)
-    angle = -epsilon * line.step * index
-    (cos, fine_cos), (sin, fine_sin) = jnp.stack(vector_cos_and_sin(angle))
+    index = np.concatenate([COLUMNS * np.arange(ROWS), np.arange(COLUMNS)]).astype(np.float64)
+    (cos, fine_cos), (sin, fine_sin) = ((x[:ROWS], x[ROWS:]) for x in vector_cos_and_sin(-epsilon * line.step * index))
     cos, sin = cos[:, None], sin[:, None]
     return (cos * fine_cos - sin * fine_sin).reshape(-1), (sin * fine_cos + cos * fine_sin).reshape(-1)
 
@@ -218,7 +219,10 @@ def dropped(run: Run, add: Any) -> Any:
 
 
 def _survey(run: Run, add: Any) -> Any:
-    """[2, A]: orders a - 1 and about log M there: steering only."""
+    """[3, A]: orders a - 1, about log M there, and the log of the sum of what each release's moment is above 1.
+
+    Steering only.
+    """
     # two points at a time, at their mean
     pairs = run.law.points.reshape(*run.law.points.shape[:2], -1, 2)
     log_ratio, mass = pairs[:, 0], pairs[:, 1]
@@ -227,34 +231,43 @@ def _survey(run: Run, add: Any) -> Any:
     log_ratio = jnp.sum(log_ratio * mass, axis=2) / jnp.maximum(total, 1e-300)
     # where nothing is lost, too
     first, last = jnp.log(jnp.stack([3e-2, 1.2e2]) / jnp.sqrt(jnp.maximum(variance, 1e-20)))
-    # where a rare large loss decides, orders are small
-    first = jnp.minimum(first, 0.0)
+    # where a rare large loss decides, orders are small; and none is of use by which a point's part of M is enormous
+    loss = jnp.where(add, -log_ratio, log_ratio)
+    counts = (loss > 0.0) & (total > 0.0) & (run.count[:, None] > 0.0)
+    most = jnp.min(jnp.where(counts, (_LOG_MOST_PART - jnp.log(total)) / jnp.where(counts, loss, 1.0), jnp.inf))
+    last = jnp.minimum(last, jnp.log(most))
+    first = jnp.minimum(first, jnp.minimum(last - 1.0, 0.0))
     x = jnp.exp(first + (last - first) * np.linspace(0.0, 1.0, _NUM_ORDERS))
 
     def one(row: Any) -> Any:
         logs, weight, count = row
         e = jnp.where(add, -x, 1.0 + x)[:, None] * logs
-        near = log1p(jnp.maximum(expm1(jnp.minimum(e, 650.0)) @ weight, 0.0))
-        return jnp.where(count > 0, count * near, 0.0)
+        excess = jnp.maximum(expm1(jnp.minimum(e, 650.0)) @ weight, 0.0)
+        return jnp.where(count > 0, count * jnp.stack([log1p(excess), excess]), 0.0)
 
-    logs = jnp.sum(jax.lax.map(one, (log_ratio, total, run.count)), axis=0)
-    return jnp.stack([x, jnp.where(logs < 600.0, logs, 1e30)])
+    logs, alone = jnp.sum(jax.lax.map(one, (log_ratio, total, run.count)), axis=0)
+    return jnp.stack([x, jnp.where(logs < 600.0, logs, 1e30), jnp.log(alone + 1e-300)])
 
 
-def _choose(survey: Any, log_delta: Any, epsilon: Any, rounding: Any) -> Line:
-    """The line by which delta is least above what it is: by the extra release and by rounding. Steering only."""
-    x, logs = survey
+def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any) -> Line:
+    """The line by which delta is least above what it is: by the extra release and by rounding. Steering only.
+
+    Args:
+      slope: by which about log delta falls with epsilon.
+    """
+    x, logs, alone = survey
     sizes = logs - x * epsilon
     left = (_LOG_ALIAS - log_delta) / x
     far = x[None, :] > 1.02 * x[:, None]
-    right = (sizes - jnp.log(x) - log_delta + _LOG_ALIAS)[None, :] / jnp.where(far, x[None, :] - x[:, None], 1.0)
-    period = jnp.maximum(left, jnp.min(jnp.where(far, right, jnp.inf), axis=1))
+    # where losses are rare, large ones are made by one release alone
+    beyond = jnp.where((logs < _RARE)[:, None], alone, logs) - x * epsilon - jnp.log(x) - log_delta + _LOG_ALIAS
+    right = jnp.where(far, beyond / jnp.where(far, x[None, :] - x[:, None], 1.0), jnp.inf)
+    period = jnp.maximum(left, jnp.min(right, axis=1))
     step = 2.0 * jnp.pi / period
     top = _NODES * step
     square = 2.0 * jnp.maximum(sizes - jnp.log(top) - log_delta + _LOG_TAIL, 0.0) / (top * top)
-    # by which about log delta falls with epsilon
-    (slope,) = where_least(sizes - jnp.log(1.0 + x), x[None])
-    cost = 0.5 * square * slope * (1.0 + slope) + rounding * jnp.exp(jnp.minimum(sizes - log_delta, 600.0))
+    summed = rounding * jnp.exp(jnp.minimum(sizes - log_delta, 600.0)) / (1.0 + x)
+    cost = 0.5 * square * slope * (1.0 + slope) + summed
     cost = jnp.where(jnp.isfinite(period) & jnp.isfinite(cost), cost, jnp.inf)
     return Line(*where_least(cost, jnp.stack([x, step, square])))
 
@@ -264,8 +277,9 @@ def _rounding(run: Run) -> Any:
     return 1e-13 + ULP * 2.0 * run.law.mass.shape[1] * jnp.sum(run.count)
 
 
-def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, Any]:
-    """At least epsilon by the sum of one line, inf where it says nothing; and about epsilon.
+def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, Any, Any]:
+    """At least epsilon by the sum of one line, inf where it says nothing; about epsilon, and about by how much log
+    delta falls there with it.
 
     Newton's method finds a root of the sum without its errors, which certifies nothing; then the bound is asked at
     points above it by what the errors move the root, and at 0. One loop does both, so that the sum is in the program
@@ -274,7 +288,7 @@ def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, A
     slacks = jnp.asarray((*_SLACKS, 0.0, 0.0), jnp.float64)
 
     def step(i: Any, state: Any) -> Any:
-        low, high, epsilon, root, move, best = state
+        low, high, epsilon, root, move, slope, best = state
         found, log_value, usable, rate = _above(of, points, epsilon)
         best = jnp.where(found <= log_delta, jnp.minimum(best, epsilon), best)
         residual = log_value - log_delta
@@ -283,28 +297,31 @@ def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, A
         moved = epsilon - residual / rate
         moved = jnp.where(usable & (moved > low) & (moved < high), moved, 0.5 * (low + high))
         is_newton = i < _NEWTON
-        move = jnp.where(is_newton, (found - log_value) / -rate, move)
+        slope = jnp.where(is_newton, -rate, slope)
+        move = jnp.where(is_newton, (found - log_value) / slope, move)
         root = jnp.where(is_newton, moved, root)
         at = jnp.clip(i - _NEWTON + 1, 0, len(_SLACKS))
         tried = root * (1.0 + 1e-12) + slacks[at] * move + 1e-14
         tried = jnp.where(at == len(_SLACKS), 0.0, tried)
-        return jnp.stack([low, high, jnp.where(i < _NEWTON - 1, moved, tried), root, move, best])
+        return jnp.stack([low, high, jnp.where(i < _NEWTON - 1, moved, tried), root, move, slope, best])
 
     high = jnp.maximum((of.log_size - log_delta) / of.line.excess, 1e-9)  # there M(a) alone is enough
     start = jnp.minimum(near, high)
-    state = jnp.stack([0.0 * high, 2.0 * high, start, start, 0.0 * high, jnp.inf + 0.0 * high])
-    *_, root, _, found = jax.lax.fori_loop(0, _NEWTON + len(_SLACKS) + 1, step, state)
+    state = jnp.stack([0.0 * high, 2.0 * high, start, start, 0.0 * high, 1.0 + 0.0 * high, jnp.inf + 0.0 * high])
+    *_, root, _, slope, found = jax.lax.fori_loop(0, _NEWTON + len(_SLACKS) + 1, step, state)
     found = jnp.minimum(found, _by_one_moment(of, log_delta))
-    return found, jnp.where(jnp.isfinite(root), jnp.minimum(root, found), near)
+    return found, jnp.where(jnp.isfinite(root), jnp.minimum(root, found), near), slope
 
 
 def _first_guess(survey: Any, log_delta: Any) -> Any:
     """About epsilon, from real moments: as of a normal loss, or Chernoff's bound where that is less."""
-    x, logs = survey
+    x, logs, _ = survey
     sizes = logs - log_delta
     chernoff = x * (jnp.log(x) - log1p(x)) - log1p(x)
     normal = -0.5 * jnp.log(4.0 * jnp.pi * jnp.maximum(logs, 1e-300) * x * (1.0 + x))
-    return jnp.maximum(jnp.min((sizes + jnp.minimum(chernoff, normal)) / x), 0.0)
+    # of rare losses, what M is above 1 counts
+    rare = jnp.log(-expm1(-jnp.maximum(logs, 1e-300)))
+    return jnp.maximum(jnp.min((sizes + jnp.minimum(chernoff + rare, normal)) / x), 0.0)
 
 
 def _left(run: Run, add: Any, log_delta: Any) -> tuple[Any, Any]:
@@ -321,10 +338,17 @@ class Answer(NamedTuple):
     line: Line
 
 
-def _better(state: Any, found: Any, near: Any, line: Line) -> Any:
-    """The state of a search: about the answer, the best bound so far, and its line."""
-    now = jnp.stack([near, found, *line])
-    return jnp.where((found < state[1]) | (np.arange(len(now)) == 0), now, state)
+def _better(state: Any, found: Any, near: Any, slope: Any, line: Line) -> Any:
+    """The state of a search: about the answer and the slope there, the best bound so far, and its line."""
+    now = jnp.stack([near, slope, found, *line])
+    return jnp.where((found < state[2]) | (np.arange(len(now)) < 2), now, state)
+
+
+def _start(survey: Any, near: Any, epsilon: Any, bound: Any) -> Any:
+    """The state of a search before it: nothing but `bound` is known."""
+    x, logs, _ = survey
+    (slope,) = where_least(logs - x * epsilon - jnp.log(1.0 + x), x[None])
+    return jnp.stack([near, slope, bound, x[0], 1.0 + 0.0 * near, 0.0 * near])
 
 
 def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
@@ -333,13 +357,12 @@ def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
     survey, points = _survey(run, add), points_of_single(run, add)
 
     def again(_: int, state: Any) -> Any:
-        line = _choose(survey, log_delta, state[0], _rounding(run))
-        found, near = _epsilon_on(summands(run, line, add), points, log_delta, state[0])
-        return _better(state, found, near, line)
+        line = _choose(survey, log_delta, state[0], state[1], _rounding(run))
+        return _better(state, *_epsilon_on(summands(run, line, add), points, log_delta, state[0]), line)
 
     near = _first_guess(survey, log_delta)
-    start = jnp.stack([near, jnp.inf + 0.0 * near, survey[0, 0], 1.0 + 0.0 * near, 0.0 * near])
-    _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
+    start = _start(survey, near, near, jnp.inf + 0.0 * near)
+    _, _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
     return Answer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), Line(*line))
 
 
@@ -348,19 +371,21 @@ def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
     survey, points = _survey(run, add), points_of_single(run, add)
 
     def again(_: int, state: Any) -> Any:
-        line = _choose(survey, state[0], epsilon, _rounding(run))
+        line = _choose(survey, state[0], epsilon, state[1], _rounding(run))
         of = summands(run, line, add)
         e = line.excess
         alone = of.log_size - e * epsilon + e * jnp.log(e) - (1.0 + e) * log1p(e)
         sizes = 1.0 + jnp.abs(of.log_size) + e * epsilon + (1.0 + e) * (jnp.abs(jnp.log(e)) + log1p(e))
-        found = jnp.minimum(_above(of, points, epsilon)[0], alone + 2.0**-48 * sizes)
-        return _better(state, found, jnp.maximum(jnp.minimum(found, state[1]), -700.0), line)
+        found, _, usable, rate = _above(of, points, epsilon)
+        found = jnp.minimum(found, alone + 2.0**-48 * sizes)
+        near, slope = jnp.maximum(jnp.minimum(found, state[2]), -700.0), jnp.where(usable, -rate, state[1])
+        return _better(state, found, near, slope, line)
 
-    x, logs = survey
+    x, logs, _ = survey
     bounds = logs - x * epsilon + x * jnp.log(x) - (1.0 + x) * log1p(x)
     near = jnp.minimum(jnp.min(bounds) - 2.0, -1e-9)
-    start = jnp.stack([near, 0.0 * near, x[0], 1.0 + 0.0 * near, 0.0 * near])
-    _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
+    start = _start(survey, near, epsilon, 0.0 * near)
+    _, _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
     total = jnp.logaddexp(best, jnp.log(dropped(run, add) + 1e-300))
     total = total + 2.0**-46 * (1.0 + jnp.abs(total))
     return Answer(jnp.where(jnp.isnan(total), 0.0, jnp.minimum(total, 0.0)), Line(*line))

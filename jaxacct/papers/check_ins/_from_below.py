@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxacct._jax import jax, jnp
-from jaxacct._precision import Kernel, is_traced
+from jaxacct._precision import Kernel, KernelByStructure, is_traced
 from jaxacct._types import Ends
 from jaxacct.bounds.theorems import setting_of
 from jaxacct.mechanisms import CheckIn, GaussianReports
@@ -258,11 +257,7 @@ _response = Kernel(response_pair_rdp_lanes, lane_bytes=lambda *, orders, max_ord
 _sampled = Kernel(sampled_gaussian_pair_rdp_lanes, lane_bytes=lambda *, orders, max_order: 2**15 * max_order)
 
 
-def _floor_lanes(*leaves: jax.Array, treedef: Any, orders: tuple[float, ...]) -> jax.Array:
-    return response_lower_rdp(jax.tree.unflatten(treedef, leaves), orders=orders)
-
-
-_floor = Kernel(_floor_lanes, lane_bytes=2**23)
+_floor = KernelByStructure(response_lower_rdp, lane_bytes=2**23)
 _sandwich = Kernel(
     lambda n, gap, *, orders: gaussian_pair_sandwich_lanes(n, gap, jnp.asarray(orders, jnp.float64)[:, None])
 )
@@ -411,9 +406,8 @@ def floor_rdp(mechanism: CheckIn, *, orders: ArrayLike) -> Floats:
     '0.002212'
     """
     mechanism_of(mechanism, CheckIn)
-    leaves, treedef = jax.tree.flatten(mechanism)
-    if is_traced(leaves):
+    if is_traced(mechanism):
         raise ValueError(
             "mechanism must hold concrete numbers: a statement of a paper cannot be asked inside jit or grad"
         )
-    return plain(_floor(*leaves, treedef=treedef, orders=orders_of(orders)))
+    return plain(_floor(mechanism, orders=orders_of(orders)))

@@ -34,7 +34,7 @@ from jaxacct.papers._asking import (
 )
 from jaxacct.papers.check_ins._distributed import binomial_upper_tail_log, log_pmf_up
 from jaxacct.papers.check_ins._renyi import log_response_excess
-from jaxacct.papers.clones._reductions import subsampled
+from jaxacct.papers.clones._reductions import both, subsampled
 from jaxacct.special import (
     ULP,
     binomial_rate,
@@ -164,18 +164,14 @@ class ApproximateRdp(NamedTuple):
     failure_prob: Floats
 
 
-def _both(found: _Lanes) -> tuple[jax.Array, jax.Array]:
-    return found.epsilon, delta_from_log(found.log_delta)
-
-
 def _approximate_lanes(*args: jax.Array, orders: tuple[float, ...], num_counts: int) -> tuple[jax.Array, jax.Array]:
     found = approximate_rdp_lanes(*args, orders=orders, num_counts=num_counts)
     return found.rdp, delta_from_log(found.log_failure)
 
 
-_shuffled = Kernel(lambda *args: _both(shuffled_guarantee_lanes(*args)))
-_sampled = Kernel(lambda *args: _both(sampled_guarantee_lanes(*args)))
-_first_cut = Kernel(lambda *args: _both(first_cut(*args)))
+_shuffled = Kernel(lambda *args: both(shuffled_guarantee_lanes(*args)))
+_sampled = Kernel(lambda *args: both(sampled_guarantee_lanes(*args)))
+_first_cut = Kernel(lambda *args: both(first_cut(*args)))
 _approximate = Kernel(_approximate_lanes, lane_bytes=2**22)
 _tail = Kernel(lambda *args, num_terms: delta_from_log(binomial_upper_tail_log(*args, num_terms=num_terms)))
 

@@ -68,16 +68,14 @@ def coupled_delta_lanes(inner: jax.Array, prob: jax.Array, profiles: Profiles, *
 Profile: TypeAlias = Callable[[float, int], float]
 
 
-def _direct(epsilon: jax.Array, prob: jax.Array, values: jax.Array, *, num_users: int) -> jax.Array:
-    return direct_delta_lanes(epsilon, prob, lambda *_: values, num_users=num_users)
-
-
 def _coupled(inner: jax.Array, prob: jax.Array, first: jax.Array, moved: jax.Array, *, num_users: int) -> jax.Array:
     values = iter((first, moved))
     return coupled_delta_lanes(inner, prob, lambda *_: next(values), num_users=num_users)
 
 
-_direct_program = HostProgram(_direct)
+_direct_program = HostProgram(
+    lambda epsilon, prob, values, **static: direct_delta_lanes(epsilon, prob, lambda *_: values, **static)
+)
 _coupled_program = HostProgram(_coupled)
 _epsilon_program = HostProgram(coupled_epsilon_lanes)
 

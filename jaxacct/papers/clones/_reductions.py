@@ -96,13 +96,14 @@ def purified_lanes(probabilities: NDArray[Any], reference: NDArray[Any], epsilon
 _LARGEST_WINDOW = 2**19  # counts that are summed one by one at most; beyond, the contour's bracket is the answer
 
 
-def _both(guarantee: _Lanes) -> tuple[jax.Array, jax.Array]:
+def both(guarantee: _Lanes) -> tuple[jax.Array, jax.Array]:
+    """(epsilon, delta) of a guarantee in logarithms."""
     return guarantee.epsilon, delta_from_log(guarantee.log_delta)
 
 
-_subsampled = Kernel(lambda epsilon, log_delta, q: _both(subsampled(_Lanes(epsilon, log_delta), q)), on_host=True)
+_subsampled = Kernel(lambda epsilon, log_delta, q: both(subsampled(_Lanes(epsilon, log_delta), q)), on_host=True)
 _replaced = Kernel(
-    lambda epsilon, log_delta: _both(replacement_from_deletion_lanes(_Lanes(epsilon, log_delta))), on_host=True
+    lambda epsilon, log_delta: both(replacement_from_deletion_lanes(_Lanes(epsilon, log_delta))), on_host=True
 )
 
 

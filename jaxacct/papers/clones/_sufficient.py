@@ -84,16 +84,15 @@ _sufficient = Kernel(sufficient_gaussian_noise_lanes, on_host=True)
 _least = Kernel(gaussian_noise, on_host=True)
 
 
-def _largest_local(n: jax.Array, epsilon: jax.Array, log_delta: jax.Array, top: jax.Array, *, window: int) -> jax.Array:
-    return largest_local_epsilon_lanes(pure_profile(window=window), n, epsilon, log_delta, top)
-
-
-def _fewest(local: jax.Array, epsilon: jax.Array, log_delta: jax.Array, top: jax.Array, *, window: int) -> jax.Array:
-    return fewest_reports_lanes(pure_profile(window=window), local, epsilon, log_delta, top)
-
-
-_largest_local_epsilon = Kernel(_largest_local, lane_bytes=clones_lane_bytes)
-_fewest_reports = Kernel(_fewest, lane_bytes=clones_lane_bytes, on_host=True)
+_largest_local_epsilon = Kernel(
+    lambda *lanes, window: largest_local_epsilon_lanes(pure_profile(window=window), *lanes),
+    lane_bytes=clones_lane_bytes,
+)
+_fewest_reports = Kernel(
+    lambda *lanes, window: fewest_reports_lanes(pure_profile(window=window), *lanes),
+    lane_bytes=clones_lane_bytes,
+    on_host=True,
+)
 
 
 def sufficient_gaussian_noise(

@@ -4,7 +4,6 @@ Theorems 4.6, 4.8 for Gaussian noise and 4.9, and the exact profile, answer ques
 here are the statements that others replace, and true k-out-of-t allocation, unreduced.
 """
 
-from jaxacct.papers.random_allocation._capped_poisson import capped_poisson_delta
 from jaxacct.papers.random_allocation._combined import combined_delta, combined_epsilon
 from jaxacct.papers.random_allocation._discrete_moments import discrete_remove_rdp
 from jaxacct.papers.random_allocation._envelope import convex_envelope
@@ -19,6 +18,7 @@ from jaxacct.papers.random_allocation._recursive import (
 )
 from jaxacct.papers.random_allocation._truncated_poisson import (
     Width,
+    capped_poisson_delta,
     doob_log_tail,
     large_noise_delta,
     truncated_poisson_delta,

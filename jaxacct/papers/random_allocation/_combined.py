@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxacct._jax import jax, jnp
-from jaxacct._precision import Rounding, float64_kernel
+from jaxacct._precision import KernelByStructure, Rounding
 from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.bounds.theorems import (
@@ -32,9 +32,7 @@ from jaxacct.papers.random_allocation._truncated_poisson import azuma_tail
 _ORDERS = tuple(float(a) for a in range(2, 257))  # Renyi orders of Corollary 4.10: any is certified
 
 
-@float64_kernel(rounding=Rounding.UP, lane_bytes=2**21)
-def _closed_delta(epsilon: jax.Array, *lanes: jax.Array, remove: bool) -> jax.Array:
-    run = _of_lanes(*lanes)
+def _delta(run: RandomAllocation, epsilon: jax.Array, *, remove: bool) -> jax.Array:
     local = unamplified_log_delta(run.mechanism, uses(run), epsilon)
     if remove:
         orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
@@ -44,9 +42,8 @@ def _closed_delta(epsilon: jax.Array, *lanes: jax.Array, remove: bool) -> jax.Ar
     return delta_from_log(jnp.minimum(local, own))
 
 
-@float64_kernel(rounding=Rounding.UP, lane_bytes=2**21)
-def _closed_epsilon(delta: jax.Array, *lanes: jax.Array, remove: bool) -> jax.Array:
-    run, log_delta = _of_lanes(*lanes), jnp.log(delta)
+def _epsilon(run: RandomAllocation, delta: jax.Array, *, remove: bool) -> jax.Array:
+    log_delta = jnp.log(delta)
     local = unamplified_epsilon(run.mechanism, uses(run), log_delta)
     if remove:
         orders = jnp.asarray(_ORDERS, jnp.float64)[:, None]
@@ -56,18 +53,23 @@ def _closed_epsilon(delta: jax.Array, *lanes: jax.Array, remove: bool) -> jax.Ar
     return jnp.minimum(local, own)
 
 
-def _of_lanes(sigma: jax.Array, num_steps: jax.Array, num_selected: jax.Array, num_epochs: jax.Array) -> Any:
-    return RandomAllocation(Gaussian(sigma), num_steps, num_selected, num_epochs)
+_closed_delta = KernelByStructure(_delta, Rounding.UP, lane_bytes=2**21)
+_closed_epsilon = KernelByStructure(_epsilon, Rounding.UP, lane_bytes=2**21)
 
 
-def _lanes(mechanism: RandomAllocation) -> tuple[Any, ...]:
-    return mechanism.mechanism.noise_multiplier, mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs
-
-
-def _paper_rate(mechanism: RandomAllocation) -> float | None:
-    """1/t, a float, where Theorem 4.6 applies as it stands: one step of one epoch; else None."""
-    single = mechanism.num_selected == mechanism.num_epochs == 1 and mechanism.num_steps > 1
-    return 1.0 / float(mechanism.num_steps) if single else None
+def _least(
+    mechanism: RandomAllocation, target: float, direction: Direction, truncated: Any, decomposed: Any, closed: Any
+) -> float:
+    """The least of the bounds, by the functions that answer the question."""
+    run_of(mechanism)
+    direction = direction_of(direction)
+    values = [truncated(mechanism, target, direction, tail_bound=tail) for tail in (azuma_tail, tied_tail)]
+    # Theorem 4.6 as it stands: one step of one epoch
+    if mechanism.num_selected == mechanism.num_epochs == 1 and mechanism.num_steps > 1:
+        values.append(decomposed(mechanism, target, direction, sampling_prob=1.0 / float(mechanism.num_steps)))
+    if mechanism.signature() == (RandomAllocation, Gaussian):
+        values.append(float(closed(mechanism, target, remove=direction is Direction.REMOVE)))
+    return min(values)
 
 
 def combined_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
@@ -95,15 +97,7 @@ def combined_delta(mechanism: RandomAllocation, epsilon: float, direction: Direc
     0.0015
     """
     check_epsilon("epsilon", epsilon)
-    run_of(mechanism)
-    direction = direction_of(direction)
-    tails = (azuma_tail, tied_tail)
-    values = [truncated_delta(mechanism, epsilon, direction, tail_bound=tail) for tail in tails]
-    if (rate := _paper_rate(mechanism)) is not None:
-        values.append(decomposition_delta(mechanism, epsilon, direction, sampling_prob=rate))
-    if mechanism.signature() == (RandomAllocation, Gaussian):
-        values.append(float(_closed_delta(epsilon, *_lanes(mechanism), remove=direction is Direction.REMOVE)))
-    return min(values)
+    return _least(mechanism, epsilon, direction, truncated_delta, decomposition_delta, _closed_delta)
 
 
 def combined_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
@@ -129,12 +123,4 @@ def combined_epsilon(mechanism: RandomAllocation, delta: float, direction: Direc
     1.32
     """
     check_delta("delta", delta)
-    run_of(mechanism)
-    direction = direction_of(direction)
-    tails = (azuma_tail, tied_tail)
-    values = [truncated_epsilon(mechanism, delta, direction, tail_bound=tail) for tail in tails]
-    if (rate := _paper_rate(mechanism)) is not None:
-        values.append(decomposition_epsilon(mechanism, delta, direction, sampling_prob=rate))
-    if mechanism.signature() == (RandomAllocation, Gaussian):
-        values.append(float(_closed_epsilon(delta, *_lanes(mechanism), remove=direction is Direction.REMOVE)))
-    return min(values)
+    return _least(mechanism, delta, direction, truncated_epsilon, decomposition_epsilon, _closed_epsilon)

@@ -1,6 +1,7 @@
 """BOUND, from above, on random allocation by Poisson sampling at a capped rate, and on how often the cap is exceeded.
 
-Feldman & Shenfeld 2025, Theorem 4.1 (RA-S7) and Corollary 4.5 (RA-S9), and a sharper tail of ours (RA-X6).
+Feldman & Shenfeld 2025, Theorem 4.1 (RA-S7) and Corollary 4.5 (RA-S9), and a sharper tail of ours (RA-X6); and
+Corollary 4.7 (RA-S11), on Poisson sampling with a cap on how often a record takes part.
 The module of `truncated_delta` has the scheme, Lemma 4.3, and the notation.
 """
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._types import Direction
-from jaxacct._validate import check_delta, check_epsilon, check_positive
+from jaxacct._validate import check_count, check_delta, check_epsilon, check_positive
 from jaxacct.bounds.theorems import (
     Steps,
     Tail,
@@ -28,8 +29,8 @@ from jaxacct.bounds.theorems import (
     truncated_delta,
     truncated_epsilon,
 )
-from jaxacct.mechanisms import Gaussian, RandomAllocation
-from jaxacct.papers._asking import direction_of, positive, probability, run_of, whole
+from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
+from jaxacct.papers._asking import direction_of, mechanism_of, positive, probability, run_of, whole
 from jaxacct.special import down, log_up, up
 
 _NUM_REFINED = 20  # steps of golden section for theta: any theta is certified
@@ -275,3 +276,43 @@ def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Di
         return 1.0
     poisson = poisson_pld(base, (Steps(min(1.0, 2.0 / steps), steps * num_runs),), direction, epsilon=float(epsilon))
     return min(1.0, up(poisson.delta(float(epsilon)) + tail, 4))
+
+
+def capped_poisson_delta(
+    mechanism: PoissonSampled, epsilon: float, direction: Direction, *, max_participations: int
+) -> float:
+    """delta at `epsilon` of Poisson sampling with a cap on participations, Corollary 4.7 (RA-S11).
+
+    A record drawn more than `max_participations` times takes part in only that many of those steps, uniformly chosen:
+
+        sum_{j < k} Bin(j) A_{t,j} + P(Bin >= k) A_{t,k},
+
+    whose profile is at most that of plain Poisson sampling, which is returned: the cap is free. Upper bound, both
+    directions.
+
+    Args:
+      mechanism: PoissonSampled with concrete scalar fields.
+      epsilon: >= 0.
+      direction: of add/remove adjacency.
+      max_participations: k, whole number >= 1.
+
+    Returns:
+      float, delta in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    >>> import jaxacct as ja
+    >>> from jaxacct.papers import random_allocation
+    >>> run = ja.PoissonSampled(ja.Gaussian(1.0), sampling_prob=0.01, num_steps=100)
+    >>> round(random_allocation.capped_poisson_delta(run, 0.5, ja.Direction.REMOVE, max_participations=3), 5)
+    0.00013
+    """
+    mechanism_of(mechanism, PoissonSampled)
+    direction = direction_of(direction)
+    check_epsilon("epsilon", epsilon)
+    check_count("max_participations", max_participations)
+    steps = (Steps(float(mechanism.sampling_prob), int(mechanism.num_steps)),)
+    if mechanism.sampling_prob == 0:
+        return 0.0
+    return poisson_pld(concrete_base(mechanism), steps, direction, epsilon=float(epsilon)).delta(float(epsilon))

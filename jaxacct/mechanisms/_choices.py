@@ -1,4 +1,4 @@
-"""The exponential mechanism."""
+"""One choice among candidates with scores: the exponential mechanism, and permute-and-flip."""
 
 from typing import Any
 
@@ -46,3 +46,42 @@ class Exponential(Release):
 
     def loses_nothing(self) -> bool:
         return bool(self.range_epsilon == 0)
+
+
+@description
+class PermuteAndFlip(Release):
+    """One choice among candidates by permute-and-flip, purely `choice_epsilon`-DP (McKenna & Sheldon 2020).
+
+    It is the candidate whose score plus exponential noise of scale 2 D / E is the largest, D the sensitivity of the
+    scores (Ding et al. 2021). Dominated by `Laplace` noise of scale 1 / E, which two candidates attain. Adjacency: add
+    or remove one record.
+
+    Args:
+      choice_epsilon: float >= 0, E.
+
+    Raises:
+      ValueError: if it is out of range.
+
+    >>> import jaxacct as ja
+    >>> round(ja.epsilon(ja.PermuteAndFlip(0.5), 0.1), 6), round(ja.epsilon(ja.Laplace(2.0), 0.1), 6)
+    (0.289279, 0.289279)
+    """
+
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    scheme = "permute-and-flip, no sampling"
+    released = EVERY_STEP
+    reduction = "a release with Laplace noise"
+
+    choice_epsilon: Any = non_negative(
+        "epsilon of one choice", "E", help="pure epsilon of one choice, >= 0", privacy=Privacy.FALLS
+    )
+
+    def describe(self) -> str:
+        return f"permute-and-flip of epsilon {self.choice_epsilon:g}"
+
+    def assumptions(self) -> tuple[str, ...]:
+        odds = "each step releases a candidate chosen by permute-and-flip, its scores scaled to the epsilon"
+        return (f"{odds}; {ADAPTIVE}",)
+
+    def loses_nothing(self) -> bool:
+        return bool(self.choice_epsilon == 0)
