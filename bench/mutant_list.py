@@ -29,6 +29,7 @@ TRANSFORM = "tests/divergence/test_laws.py -k transform"
 AVERAGES = "tests/divergence/test_laws.py -k 'average and not close'"
 LARGE = "tests/divergence/test_laws.py -k large_ratios"
 GIVEN_POINTS = "tests/divergence/test_given_points.py"
+REPLACED_LAW = "tests/divergence/test_laws.py -k replaced_step"
 KNOWN_LAWS = "tests/bounds/test_known_laws.py -k directions"
 FEW_POINTS = "tests/divergence/test_laws_of_few_outputs.py -k 'window or (close and (laplace or guarantee))'"
 COUNTS_OF_CLONES = "tests/divergence/test_clones_law.py -k counts"
@@ -765,6 +766,12 @@ _GAUSSIAN = (
         "jnp.where(is_end, 1.0, -expm1(",
         "jnp.where(is_end, -expm1(-noise_parameter), -expm1(",
         FEW_POINTS,
+    ),
+    Mutant("divergence/law/_replaced.py", "density * b[1:, None]", "density * b[:-1, None]", REPLACED_LAW),
+    Mutant("divergence/law/_replaced.py", "(1.0 - q) * beside + q * far", "beside", REPLACED_LAW),
+    Mutant("divergence/law/_replaced.py", "jnp.where(at == num - 1, beside, 0.0)", "0.0", REPLACED_LAW),
+    Mutant(
+        "divergence/law/_replaced.py", "q * less[:-1, None] * jnp.exp(-mu * u)", "q * less[:-1, None]", REPLACED_LAW
     ),
     Mutant("divergence/law/_contour.py", "blur = law.blur + 4.0", "blur = 0.9 * law.blur + 4.0", LAWS),
     Mutant("divergence/law/_contour.py", "modulus + error, modulus)", "modulus, modulus)", LAWS),

@@ -50,6 +50,7 @@ from jaxacct.divergence.law import (
     laplace_base,
     log_delta,
     rates,
+    replaced,
     response_base,
     sampled,
     whole,
@@ -93,9 +94,15 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
     def of_response(loss: Any, categories: Any) -> Law:
         return sampled(response_base(loss, categories, WHOLE_POINTS), jnp.ones(()))
 
+    def of_replaced(noise: Any, prob: Any) -> Law:
+        return replaced(noise, prob, log_share, _POINTS)
+
     def of_epoch(noise: Any, steps: Any) -> Law:
         share = log_share - jnp.log(steps[0]) + _LOG_CUT_OF_BASE
         return allocated(jax.vmap(lambda x: whole(gaussian_base(x, share, _BASE, _BEND)))(noise), steps, log_share)
+
+    def of_laplace_epoch(scale: Any, steps: Any) -> Law:
+        return allocated(jax.vmap(lambda x: whole(laplace_base(x, _BASE)))(scale), steps, log_share)
 
     def of_round(local: Any, clones: Any, reports: Any) -> Law:
         grid = clones_grid(reports[0], clones[0], log_share, _POINTS)
@@ -104,7 +111,9 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
     makers: dict[str, Callable[..., Law]] = {
         "gaussian": jax.vmap(of_gaussian),
         "laplace": jax.vmap(of_laplace),
+        "replaced": jax.vmap(of_replaced),
         "epochs": of_epoch,
+        "laplace_epochs": of_laplace_epoch,
         "rounds": of_round,
         "given": jax.vmap(of_pair(guarantee_base)),
         "responses": jax.vmap(of_response),

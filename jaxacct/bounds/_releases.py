@@ -34,6 +34,7 @@ from jaxacct.mechanisms import (
     PoissonSampled,
     RandomAllocation,
     RandomizedResponse,
+    ReplaceOne,
     Shuffled,
 )
 from jaxacct.mechanisms._base import Mechanism
@@ -121,7 +122,9 @@ class Releases(NamedTuple):
 
     gaussian: list[_Step]
     laplace: list[_Step]
+    replaced: list[_Step]
     epochs: list[_Epoch]
+    laplace_epochs: list[_Epoch]
     rounds: list[_Round]
     given: list[_Given]
     responses: list[_Response]
@@ -179,6 +182,15 @@ def _list_rounds(found: Releases, of: Any, count: Any, _: bool) -> None:
     found.rounds.append(_rounds(of, count))
 
 
+# by what makes its own law where its record is replaced
+_REPLACED: dict[Any, Callable[[Any, Any], _Step]] = {(Gaussian,): _one, (PoissonSampled, Gaussian): _sampled}
+
+
+def _list_replaced(found: Releases, of: Any, count: Any, _: bool) -> None:
+    for part, times in flattened(of.mechanism):
+        found.replaced.append(_REPLACED[part.signature()](part, times * count))
+
+
 # what takes the releases of a part, run so many times, into a list
 _LISTED: dict[Any, Callable[[Releases, Any, Any, bool], None]] = {
     (Gaussian,): lambda found, of, count, _: found.gaussian.append(_one(of, count)),
@@ -186,6 +198,10 @@ _LISTED: dict[Any, Callable[[Releases, Any, Any, bool], None]] = {
     (PoissonSampled, Gaussian): lambda found, of, count, _: found.gaussian.append(_sampled(of, count)),
     (PoissonSampled, Laplace): lambda found, of, count, _: found.laplace.append(_sampled(of, count)),
     (RandomAllocation, Gaussian): lambda found, of, count, uneven: found.epochs.extend(_epochs(of, count, uneven)),
+    (RandomAllocation, Laplace): lambda found, of, count, uneven: found.laplace_epochs.extend(
+        _epochs(of, count, uneven)
+    ),
+    (ReplaceOne,): _list_replaced,
     (Shuffled, LocalRandomizer): _list_rounds,
     (Shuffled, KaryRandomizedResponse): _list_rounds,
     (Shuffled, LaplaceReports): _list_rounds,
@@ -212,8 +228,8 @@ _LISTED: dict[Any, Callable[[Releases, Any, Any, bool], None]] = {
 }
 
 
-LISTED = frozenset(_LISTED)
-"""The signatures of what has laws of traced numbers."""
+LISTED = frozenset(_LISTED) - {(ReplaceOne,)}
+"""The signatures of what has laws of traced numbers, whatever it wraps."""
 
 
 def has_laws(mechanism: Mechanism) -> bool:
@@ -224,7 +240,9 @@ def has_laws(mechanism: Mechanism) -> bool:
 
 def has_law(part: Mechanism) -> bool:
     """bool: whether a part has a law whatever its numbers are, all of which may be traced."""
-    signature = part.signature()
+    signature: Any = part.signature()
+    if isinstance(part, ReplaceOne):
+        return all(inner.signature() in _REPLACED for inner, _ in flattened(part.mechanism))
     return signature in _LISTED and (signature[0] is not Shuffled or has_pair(part))
 
 
@@ -249,12 +267,19 @@ def statics(mechanism: Mechanism, known_of: Callable[[Mechanism], Known | None] 
 def covered(of: Releases) -> Any:
     """bool: whether all that is released is in the range of the laws."""
     found = [jnp.ones((), bool)]
-    sampled: list[Any] = [*of.gaussian, *of.laplace, *of.given, *of.discrete_gaussian, *of.discrete_laplace]
+    sampled: list[Any] = [
+        *of.gaussian,
+        *of.laplace,
+        *of.replaced,
+        *of.given,
+        *of.discrete_gaussian,
+        *of.discrete_laplace,
+    ]
     for step in sampled:
         found.append((step.prob > 0.0) & (step.prob <= 1.0))
-    for step in (*of.gaussian, *of.laplace):
+    for step in (*of.gaussian, *of.laplace, *of.replaced):
         found.append(step.noise >= LEAST_NOISE)
-    for epoch in of.epochs:
+    for epoch in (*of.epochs, *of.laplace_epochs):
         found.append((epoch.noise >= LEAST_NOISE) & (epoch.steps >= 1.0) & (epoch.steps <= _MOST_STEPS))
     for of_reports in of.rounds:
         is_usual = (of_reports.local > 0.0) & (of_reports.local <= MOST_LOCAL) & (of_reports.reports >= 1.0)

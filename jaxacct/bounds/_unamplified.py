@@ -1,8 +1,9 @@
 """What releases lose at most, sampled or not: as if it were public which steps used a record, by closed forms.
 
-All Gaussian steps and epochs are one Gaussian pair of distance mu, the root of the sum of 1/sigma^2 (forgetting the
-steps is post-processing); all else loses at most b, the sum of its largest losses. Then delta at epsilon is at most
-the pair's at epsilon - b: a factor Y <= e^b of mean at most 1 raises E(X Y - e^eps)_+ to E(X - e^(eps - b))_+ at most.
+All Gaussian steps and epochs are one Gaussian pair of distance mu, the root of the sum of 1/sigma^2, or 4/sigma^2 where
+a record is replaced (forgetting the steps is post-processing); all else loses at most b, the sum of its largest losses.
+Then delta at epsilon is at most the pair's at epsilon - b: a factor Y <= e^b of mean at most 1 raises E(X Y - e^eps)_+
+to E(X - e^(eps - b))_+ at most.
 
 Of the pair P[Z > x], x = eps/mu - mu/2, is at least delta (Balle & Wang 2018, Theorem 8, without its second term),
 and its Mills ratio is below 4 / (3 x + (x^2 + 8)^(1/2)) for x >= 0 (Sampford 1953). That costs little where there is
@@ -27,8 +28,10 @@ def _distance_and_loss(of: Releases) -> tuple[Any, Any]:
     if of.given or of.discrete_gaussian or of.known:
         return None, jnp.inf
     noisy = [(x.count, 1.0 / x.noise, (x.noise > 0.0) & _is_prob(x.prob)) for x in of.gaussian]
+    noisy += [(x.count, 2.0 / x.noise, (x.noise > 0.0) & _is_prob(x.prob)) for x in of.replaced]
     noisy += [(x.count, 1.0 / x.noise, (x.noise > 0.0) & (x.steps >= 1.0)) for x in of.epochs]
     losses = [(x.count, 1.0 / x.noise, (x.noise > 0.0) & _is_prob(x.prob)) for x in of.laplace]
+    losses += [(x.count, 1.0 / x.noise, (x.noise > 0.0) & (x.steps >= 1.0)) for x in of.laplace_epochs]
     losses += [(x.count, x.local, (x.local >= 0.0) & (x.reports >= 1.0)) for x in of.rounds]
     losses += [(x.count, x.loss, (x.loss >= 0.0) & (x.categories >= 2.0)) for x in of.responses]
     losses += [

@@ -17,10 +17,12 @@ from typing import Any
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, Role, itself
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import fixed_batches, group, parallel_poisson, shuffled_batches
-from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, emptied_on_lanes, replaced_on_lanes
+from jaxacct.bounds._adjacent_on_lanes import DOUBLED, Asking, doubled, emptied_on_lanes, replaced_on_lanes
+from jaxacct.bounds._by_laws import laws
 from jaxacct.bounds._distribution import Distribution, Parts, check_from_above, loss_distribution, parts_by_laws
 from jaxacct.bounds._mirrored import THEOREM, Mirrored, mirrored
 from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._releases import has_law
 from jaxacct.bounds._replaced_step import REPLACED_STEP
 from jaxacct.bounds._stand_in import in_own_relation, of_stand_in
 from jaxacct.bounds._two_steps import adds, in_two_steps, unamplified
@@ -349,6 +351,7 @@ def tables(
             *shuffled_batches.REPLACED,
             loss_distribution(_PAIRS),
             loss_distribution(stand_ins, Role.BY_NAME),
+            laws(applies=lambda mechanism: has_law(mechanism) and doubled(mechanism.mechanism) is None),
             *replaced_on_lanes(asking),
         ),
         (ZeroOut,): (

@@ -78,7 +78,9 @@ def test_slopes_are_those_of_the_sharp_answer(name: str) -> None:
             value, slope = jax.value_and_grad(ask)(np.float32(at.noise))
             here = float(np.float32(at.noise))
             known = ask(here)
-            assert known <= float(value) <= known * (1.0 + 1e-6) or query == "delta", (at, query)
+            # neighbours are asked for more digits than the answer alone, which then may be sharper too
+            lower = ja.epsilon_interval(make(here, *at[1:3]), at.delta).analysis_lower if query == "epsilon" else 0.0
+            assert lower <= float(value) <= known * (1.0 + 1e-6), (at, query)
             assert float(slope) == pytest.approx(slope_by_differences(sharp, here), rel=_WITHIN), (at, query)
 
 

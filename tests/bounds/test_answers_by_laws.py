@@ -36,6 +36,10 @@ MECHANISMS = {
         [ja.Shuffled(ja.LocalRandomizer(e), 1000, 3), ja.RandomizedResponse(0.1 * e, k)], [1, t]
     ),
     "laplace": lambda s, q, t: ja.Composed([ja.PoissonSampled(ja.Laplace(s), q, t), ja.Laplace(8.0 * s)]),
+    "replaced": lambda s, q, t: ja.ReplaceOne(
+        ja.Composed([ja.PoissonSampled(ja.Gaussian(s), q, t), ja.Gaussian(4.0 * s)])
+    ),
+    "allocated_laplace": lambda s, t, k, e: ja.RandomAllocation(ja.Laplace(s), t, k, e),
 }
 # numbers of the mechanism, delta, how far above the certified upper end epsilon may be
 SETTINGS = {
@@ -52,11 +56,13 @@ SETTINGS = {
     "few_outputs": [(4.0, 0.01, 1000, 1e-5, 1.005), (1.0, 0.1, 20, 1e-6, 1.005), (30.0, 0.3, 100, 1e-7, 1.005)],
     "responses": [(1.0, 4, 20, 1e-6, 1.005), (2.0, 2, 3, 1e-7, 1.005)],
     "laplace": [(1.0, 0.01, 1000, 1e-6, 1.01), (4.0, 0.3, 50, 1e-5, 1.01)],
+    "replaced": [(1.0, 0.01, 1000, 1e-6, 1.001), (0.5, 1e-3, 20, 1e-5, 1.001), (6.0, 0.4, 300, 1e-8, 1.001)],
+    "allocated_laplace": [(1.0, 1000, 1, 10, 1e-6, 1.001), (4.0, 100, 7, 1, 1e-5, 1.01)],
     "clones": [(1.0, 10_000, 10, 1e-6, 1.001), (3.5, 300, 4, 1e-8, 1.001), (0.2, 10**6, 50, 1e-9, 1.001)],
     "two_shuffles": [(1.0, 1000, 10, 1e-6, 1.005), (0.5, 100_000, 2, 1e-5, 1.005)],
 }
 MORE = pytest.mark.more
-RARE = ("k_of_t", "composed", "laplace", "two_shuffles", "responses")
+RARE = ("k_of_t", "composed", "laplace", "two_shuffles", "responses", "replaced", "allocated_laplace")
 KINDS = ["poisson", "allocation", "clones", "few_outputs", *(pytest.param(kind, marks=MORE) for kind in RARE)]
 
 

@@ -11,7 +11,18 @@ import pytest
 
 from jaxacct._types import Direction
 from jaxacct.divergence.allocation._profile import AllocationProfile
-from jaxacct.divergence.law import Law, Run, allocated, epsilon, gaussian_base, laplace_base, log_delta, sampled, whole
+from jaxacct.divergence.law import (
+    Law,
+    Run,
+    allocated,
+    epsilon,
+    gaussian_base,
+    laplace_base,
+    log_delta,
+    replaced,
+    sampled,
+    whole,
+)
 from jaxacct.divergence.law import _allocated as averages
 from jaxacct.divergence.law import _contour as contour
 from jaxacct.divergence.law import _rates as rates_module
@@ -55,6 +66,11 @@ def _steps():
     laplace = jax.jit(lambda s, q: sampled(laplace_base(s, POINTS), q))
     bent = jax.jit(lambda s, q: whole(gaussian_base(s, -40.0, BASE, 1.0)))
     return {"gaussian": gaussian, "laplace": laplace, "bent": bent}
+
+
+@pytest.fixture(scope="module", name="replacing")
+def _replacing():
+    return jax.jit(lambda s, q: replaced(s, q, -40.0, POINTS + 1))
 
 
 @pytest.mark.parametrize(("noise", "prob"), [(1.0, 0.01), (0.3, 1e-3), (5.0, 0.9), (0.1, 0.3), (0.7, 1.0)])
@@ -101,6 +117,42 @@ def test_moved_apart_no_convex_mean_falls(steps, kind, noise, prob):
         assert mass[-1] >= mp.ncdf(-last) * (1 - mp.mpf(10) ** -9)
         share = mp.ncdf(mu - last) * (1 - mp.mpf(10) ** -9)
         assert law.beyond >= share if prob == 1.0 else q * share + (1 - q) * mp.ncdf(-last) * (1 - mp.mpf(10) ** -9)
+
+
+@pytest.mark.parametrize(
+    ("noise", "prob"), [(1.0, 0.01), (0.3, 1e-3), (5.0, 0.9), (0.1, 0.3), (0.7, 1.0), (0.4, 1e-12)]
+)
+def test_replaced_step_is_above_its_profile(replacing, noise, prob):
+    """Both inequalities in 40 digits: the pair is its own mirror image, so that one profile says all."""
+    law = on_host(replacing(noise, prob))
+    mp, mu, q = mpmath, 1 / mpmath.mpf(noise), mpmath.mpf(prob)
+    y = [mp.exp(mp.mpf(float(v))) for v in law.log_ratio]
+    mass = [mp.mpf(float(m)) for m in law.mass]
+    moved = [mp.mpf(float(b)) for b in law.blur]
+    assert 0 < sum(mass) - 1 < 1e-11
+
+    def factor(z):
+        return 1 - q + q * mp.exp(mu * z - mu * mu / 2)
+
+    def profile(x, z):
+        """Of P against x Q, whose ratio at z is x."""
+        return (1 - q) * (1 - x) * mp.ncdf(-z) + q * mp.ncdf(mu - z) - x * q * mp.ncdf(-mu - z)
+
+    largest = 9 + 1 / noise
+    for z in (1e-3, 0.03, 0.3, 1.7, 4.0, 6.5, 0.5 * largest, 0.97 * largest):
+        x = factor(mp.mpf(z)) / factor(-mp.mpf(z))
+        truth = profile(x, mp.mpf(z))
+        found = sum(m * (r * mp.exp(b) - x) for m, r, b in zip(mass, y, moved, strict=True) if r > x) + law.beyond
+        mirrored = sum(m * (1 / x - r * mp.exp(-b)) for m, r, b in zip(mass, y, moved, strict=True) if r < 1 / x)
+        mirrored = x * (mirrored + law.at_zero / x)
+        for value in (found, mirrored):
+            assert truth <= value + mp.mpf(10) ** -38
+            assert value <= truth * 1.1 + 1e-12 * q
+    # what lies outside the window of z
+    last = mp.findroot(lambda z: mp.log(factor(z) / factor(-z)) - mp.log(y[-1]), largest)
+    outside = (1 - q) * mp.ncdf(-last) + q * mp.ncdf(mu - last)
+    assert min(law.beyond, law.at_zero, law.mass[0]) >= outside * (1 - mp.mpf(10) ** -9)
+    assert law.mass[-1] >= ((1 - q) * mp.ncdf(-last) + q * mp.ncdf(-mu - last)) * (1 - mp.mpf(10) ** -9)
 
 
 # --- averages

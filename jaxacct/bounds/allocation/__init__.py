@@ -255,7 +255,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, THRESHOLD_TEST, _DISTRIBUTION) for base in TESTED},
     **{(PartialAllocation, base): (_OF_PARTIAL,) for base in BASES if base is not Gaussian},
     (RandomAllocation, DiscretePair): (TYPES, THRESHOLD_TEST, _DISTRIBUTION),
-    (RandomAllocation, Laplace): (THRESHOLD_TEST, _DISTRIBUTION, *LAPLACE),
+    (RandomAllocation, Laplace): (THRESHOLD_TEST, _DISTRIBUTION, laws(), *LAPLACE),
     (RandomAllocation, Gaussian): (
         EXACT,
         LARGE_NOISE,

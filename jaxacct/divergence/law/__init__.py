@@ -27,6 +27,7 @@ from jaxacct.divergence.law._law import (
     whole,
 )
 from jaxacct.divergence.law._rates import MOVED, rates
+from jaxacct.divergence.law._replaced import replaced
 
 __all__ = [
     "LEAST_NOISE",
@@ -50,6 +51,7 @@ __all__ = [
     "laplace_base",
     "log_delta",
     "rates",
+    "replaced",
     "response_base",
     "sampled",
     "whole",

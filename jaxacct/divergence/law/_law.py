@@ -93,6 +93,22 @@ class Base(NamedTuple):
     beyond: Any  # their mean
 
 
+def reach_for(log_share: Any) -> Any:
+    """The distance in standard deviations beyond which there is about this share of a normal law's mass."""
+    return jnp.sqrt(-2.0 * jnp.clip(log_share, _LEAST_LOG_SHARE, -2.0))
+
+
+def gauss_in_cells(lower: Any, width: Any) -> tuple[Any, Any]:
+    """Nodes u of Gauss's rule above the `lower` [C] ends of cells, and its weights times phi(lower + u): [C, 12].
+
+    Args:
+      width: of the cells, [C, 1] or a number.
+    """
+    nodes, weights = (jnp.asarray(x, jnp.float64) for x in gauss_legendre(_NUM_GAUSS))
+    u = 0.5 * width * (1.0 + nodes)
+    return u, 0.5 * width / math.sqrt(2.0 * math.pi) * weights * jnp.exp(-0.5 * (lower[:, None] + u) ** 2)
+
+
 def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float = 0.0) -> Base:
     """`Base` of one Gaussian step, at `num` ends of cells.
 
@@ -105,13 +121,11 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
       bend: static; above 0 cells are cosh(bend) times narrower near min(mu, 1.5) than far from it.
     """
     mu = 1.0 / noise_multiplier
-    high = mu + jnp.sqrt(-2.0 * jnp.clip(log_share, _LEAST_LOG_SHARE, -2.0))
+    high = mu + reach_for(log_share)
     z = _ends(jnp.minimum(mu, _CENTRE), high, num, bend)
     width = jnp.diff(z)[:, None]
-    nodes, weights = (jnp.asarray(x, jnp.float64) for x in gauss_legendre(_NUM_GAUSS))
-    u = 0.5 * width * (1.0 + nodes)
+    u, density = gauss_in_cells(z[:-1], width)
     upper = expm1(mu * u) / expm1(mu * width)
-    density = 0.5 * width / math.sqrt(2.0 * math.pi) * weights * jnp.exp(-0.5 * (z[:-1, None] + u) ** 2)
     to_upper, to_lower = jnp.sum(jnp.stack([density * upper, density * (1.0 - upper)]), axis=2)
     mass = jnp.pad(to_lower, (0, 1)) + jnp.pad(to_upper, (1, 0))
     mass = mass * (1.0 + 2.0**-45 + ULP * (64.0 + 8.0 * z * z))

@@ -43,8 +43,12 @@ def plan(of: Average, tail: Any) -> Plan:
     points = jnp.stack([parts[0], parts[1] / jnp.maximum(parts[0], 1e-300)])
     bulk, full, top, excess = _far(points, t, of.excess[-1], log_tail)
     lowest, highest = _ends(points, t, full, log_tail)
+    # where X ends, the variance that lines add moves it beyond
+    least = jnp.min(jnp.where(points[0] > 0.0, points[1], jnp.inf))
+    lowest = jnp.where(lowest < least + 0.1 * bulk, jnp.maximum(lowest - 0.06 * bulk, 0.5 * (lowest - 1.0)), lowest)
     # several ratios that are large together; of few large ones Chernoff's bound says nothing
-    top = jnp.where(highest < 1.4 * top, jnp.maximum(highest, top), top)
+    is_shared = (highest < 1.4 * top) | (of.excess[-1] < t * top)
+    top = jnp.where(is_shared, jnp.maximum(highest, top), top)
     # up to five deviations above the mean X has few large ratios: what is below is thin, which keeps periods short
     middle = jnp.minimum(5.0 * bulk, 0.5 * top)
     low = jnp.expm1(jnp.log1p(lowest) * np.array([1.0, 0.65, 0.36, 0.12]))
