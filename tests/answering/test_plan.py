@@ -240,10 +240,10 @@ PLANS = {
     ("Group", "of others"): beside_traced(["one after the other remove+add"], REFUSED),
     ("ReplaceOne", "Gaussian"): beside_traced(["replaced remove"], ["closed form remove", "rdp remove"]),
     ("ReplaceOne", "PoissonSampled of Gaussian, Laplace or MixtureOfGaussians"): beside_traced(
-        ["loss distribution remove"], ["rdp remove"]
+        ["loss distribution remove"], ["laws remove"]
     ),
     ("ReplaceOne", "FixedBatches, TruncatedPoisson"): on_host(["fixed batches remove", "loss distribution remove"]),
-    ("ReplaceOne", "a single step"): beside_traced(["one step remove", "loss distribution remove"], ["rdp remove"]),
+    ("ReplaceOne", "a single step"): beside_traced(["one step remove", "loss distribution remove"], ["laws remove"]),
     ("ReplaceOne", "ShuffledBatches"): beside_traced(["shuffled order remove", "known batches remove"], ["rdp remove"]),
     ("ReplaceOne", "others"): beside_traced(["removed, then added remove"], ["rdp remove"]),
     ("ZeroOut", "FixedBatches, TruncatedPoisson"): on_host(["fixed batches remove+add", *DISTRIBUTION]),
@@ -264,7 +264,7 @@ PLANS = {
         ["rdp (remove) remove"],
         ["together remove", "largest part remove", "part by part remove"],
     ),
-    ("RandomAllocation of these", "any"): beside_traced(DISTRIBUTION, ["direct remove", "geometric mean add"]),
+    ("RandomAllocation of these", "any"): beside_traced(DISTRIBUTION, LAWS),
     ("RandomAllocation of these", "DiscretePair, one epoch"): (
         FINITE,
         FINITE,
@@ -347,13 +347,9 @@ HAVE_LAWS = {
     ("PoissonSampled(RandomAllocation)", "Gaussian, sampled once"),
     ("PoissonSampled(RandomAllocation)", "others"),
     ("PoissonSampled of these", "DiscretePair"),
-    ("RandomAllocation of these", "any"),
     ("RandomAllocation of these", "DiscretePair, one epoch"),
     ("Group", "of sampled Gaussians"),
-    ("ReplaceOne", "Gaussian"),
-    ("ReplaceOne", "PoissonSampled of Gaussian, Laplace or MixtureOfGaussians"),
     ("ReplaceOne", "FixedBatches, TruncatedPoisson"),
-    ("ReplaceOne", "a single step"),
     ("ReplaceOne", "ShuffledBatches"),
 }
 
