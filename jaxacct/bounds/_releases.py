@@ -240,9 +240,10 @@ def has_laws(mechanism: Mechanism) -> bool:
 
 def has_law(part: Mechanism) -> bool:
     """bool: whether a part has a law whatever its numbers are, all of which may be traced."""
+    of: Any = part
     signature: Any = part.signature()
-    if isinstance(part, ReplaceOne):
-        return all(inner.signature() in _REPLACED for inner, _ in flattened(part.mechanism))
+    if signature == (ReplaceOne,):
+        return all(inner.signature() in _REPLACED for inner, _ in flattened(of.mechanism))
     return signature in _LISTED and (signature[0] is not Shuffled or has_pair(part))
 
 
