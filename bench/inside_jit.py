@@ -83,6 +83,14 @@ FAMILIES = {
         lambda draw: (draw.real(0.3, 20.0), draw.real(1e-3, 0.5), draw.whole(2, 1e4)),
         lambda scale, prob, steps: ja.PoissonSampled(ja.Laplace(scale), prob, steps),
     ),
+    "replaced": Family(
+        lambda draw: (draw.real(0.4, 8.0), draw.real(1e-4, 0.1), draw.whole(10, 1e4)),
+        lambda noise, prob, steps: ja.ReplaceOne(ja.PoissonSampled(ja.Gaussian(noise), prob, steps)),
+    ),
+    "allocated-laplace": Family(
+        lambda draw: (draw.real(0.3, 20.0), draw.whole(20, 1e5), draw.whole(1, 20)),
+        lambda scale, steps, epochs: ja.RandomAllocation(ja.Laplace(scale), steps, 1, epochs),
+    ),
     "clones": Family(
         lambda draw: (draw.real(0.1, 4.0), draw.whole(100, 1e6), draw.whole(2, 50)),
         lambda local, people, rounds: ja.Shuffled(ja.LocalRandomizer(local), people, rounds),
