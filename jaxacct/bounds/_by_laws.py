@@ -66,6 +66,11 @@ _LOG_CUT_OF_BASE = -3.0  # log of the share of that which single ratios of an ep
 _FIRST, _LEAST, _LARGEST, _TIMES = -20.0, -60.0, -12.0, 3
 
 
+def _along(make: Callable[..., Law]) -> Callable[..., Law]:
+    """Laws [V] of numbers [V], for one share of delta that may be cut off."""
+    return lambda log_share, *numbers: jax.vmap(functools.partial(make, log_share))(*numbers)
+
+
 def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
     """Laws [R, V] of all releases for deltas like this one, how often they are run [R], and gaps [R, P].
 
@@ -76,55 +81,59 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
     """
     numbers = numbers_of(of)
     numbers, counts = numbers[:, :-1], numbers[:, -1]
-    log_share = log_delta - jnp.log(jnp.maximum(jnp.sum(counts), 1.0)) + _LOG_CUT
+    # as much for each law, however often it is run
+    num_laws = jnp.maximum(jnp.sum(counts > 0.0), 1)
+    log_shares = log_delta - jnp.log(num_laws * jnp.maximum(counts, 1.0)) + _LOG_CUT
     ends = np.cumsum([0, *(len(kinds) for kinds in of)])
     gaps = MOVED * numbers * room_of(of, numbers)
     ways = np.concatenate([np.zeros((1, gaps.shape[1])), np.eye(gaps.shape[1])])[: None if is_moved else 1]
     numbers = numbers[:, None] + ways * gaps[:, None]
 
-    def of_gaussian(noise: Any, prob: Any) -> Law:
+    def of_gaussian(log_share: Any, noise: Any, prob: Any) -> Law:
         return sampled(gaussian_base(noise, log_share, _POINTS - 1), prob)
 
-    def of_laplace(scale: Any, prob: Any) -> Law:
+    def of_laplace(log_share: Any, scale: Any, prob: Any) -> Law:
+        del log_share  # nothing is cut off
         return sampled(laplace_base(scale, _POINTS - 1), prob)
 
     def of_pair(base: Callable[..., Base]) -> Callable[..., Law]:
-        return lambda a, b, prob: sampled(base(a, b, WHOLE_POINTS), prob)
+        return lambda _, a, b, prob: sampled(base(a, b, WHOLE_POINTS), prob)
 
-    def of_response(loss: Any, categories: Any) -> Law:
+    def of_response(_: Any, loss: Any, categories: Any) -> Law:
         return sampled(response_base(loss, categories, WHOLE_POINTS), jnp.ones(()))
 
-    def of_replaced(noise: Any, prob: Any) -> Law:
+    def of_replaced(log_share: Any, noise: Any, prob: Any) -> Law:
         return replaced(noise, prob, log_share, _POINTS)
 
-    def of_epoch(noise: Any, steps: Any) -> Law:
+    def of_epoch(log_share: Any, noise: Any, steps: Any) -> Law:
         share = log_share - jnp.log(steps[0]) + _LOG_CUT_OF_BASE
         return allocated(jax.vmap(lambda x: whole(gaussian_base(x, share, _BASE, _BEND)))(noise), steps, log_share)
 
-    def of_laplace_epoch(scale: Any, steps: Any) -> Law:
+    def of_laplace_epoch(log_share: Any, scale: Any, steps: Any) -> Law:
         return allocated(jax.vmap(lambda x: whole(laplace_base(x, _BASE)))(scale), steps, log_share)
 
-    def of_round(local: Any, clones: Any, reports: Any) -> Law:
+    def of_round(log_share: Any, local: Any, clones: Any, reports: Any) -> Law:
         grid = clones_grid(reports[0], clones[0], log_share, _POINTS)
         return jax.vmap(lambda a, b, c: clones_law(a, b, c, grid, _POINTS))(local, clones, reports)
 
     makers: dict[str, Callable[..., Law]] = {
-        "gaussian": jax.vmap(of_gaussian),
-        "laplace": jax.vmap(of_laplace),
-        "replaced": jax.vmap(of_replaced),
+        "gaussian": _along(of_gaussian),
+        "laplace": _along(of_laplace),
+        "replaced": _along(of_replaced),
         "epochs": of_epoch,
         "laplace_epochs": of_laplace_epoch,
         "rounds": of_round,
-        "given": jax.vmap(of_pair(guarantee_base)),
-        "responses": jax.vmap(of_response),
-        "discrete_gaussian": jax.vmap(of_pair(discrete_gaussian_base)),
-        "discrete_laplace": jax.vmap(of_pair(discrete_laplace_base)),
+        "given": _along(of_pair(guarantee_base)),
+        "responses": _along(of_response),
+        "discrete_gaussian": _along(of_pair(discrete_gaussian_base)),
+        "discrete_laplace": _along(of_pair(discrete_laplace_base)),
     }
     laws = []
     widths = [len(kinds[0]) - 1 if kinds else 0 for kinds in of]
     for name, width, (first, last) in zip(of._fields, widths, itertools.pairwise(ends), strict=True):
         if width and name in makers:
-            laws.append(jax.lax.map(lambda x, f=makers[name], n=width: f(*x.T[:n]), numbers[first:last]))
+            rows = log_shares[first:last], numbers[first:last]
+            laws.append(jax.lax.map(lambda x, f=makers[name], n=width: f(x[0], *x[1].T[:n]), rows))
     if given is not None:
         laws.append(jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x[0])[:, None], len(ways), axis=1), given))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *laws), counts, gaps
