@@ -29,6 +29,7 @@ TRANSFORM = "tests/divergence/test_laws.py -k transform"
 AVERAGES = "tests/divergence/test_laws.py -k 'average and not close'"
 LARGE = "tests/divergence/test_laws.py -k large_ratios"
 GIVEN_POINTS = "tests/divergence/test_given_points.py"
+WITHOUT_AMPLIFICATION = "tests/bounds/test_answers_by_laws.py -k without_amplification"
 REPLACED_LAW = "tests/divergence/test_laws.py -k replaced_step"
 KNOWN_LAWS = "tests/bounds/test_known_laws.py -k directions"
 FEW_POINTS = "tests/divergence/test_laws_of_few_outputs.py -k 'window or (close and (laplace or guarantee))'"
@@ -766,6 +767,13 @@ _GAUSSIAN = (
         "jnp.where(is_end, 1.0, -expm1(",
         "jnp.where(is_end, -expm1(-noise_parameter), -expm1(",
         FEW_POINTS,
+    ),
+    Mutant("bounds/_unamplified.py", "2.0 / x.noise", "1.0 / x.noise", WITHOUT_AMPLIFICATION),
+    Mutant(
+        "bounds/_unamplified.py",
+        "losses += [(x.count, 1.0 / x.noise",
+        "losses += [(x.count, 0.5 / x.noise",
+        WITHOUT_AMPLIFICATION,
     ),
     Mutant("divergence/law/_replaced.py", "density * b[1:, None]", "density * b[:-1, None]", REPLACED_LAW),
     Mutant("divergence/law/_replaced.py", "(1.0 - q) * beside + q * far", "beside", REPLACED_LAW),

@@ -67,7 +67,7 @@ _FIRST, _LEAST, _LARGEST, _TIMES = -20.0, -60.0, -12.0, 3
 
 
 def _along(make: Callable[..., Law]) -> Callable[..., Law]:
-    """Laws [V] of numbers [V], for one share of delta that may be cut off."""
+    """A function that makes the laws [V] of numbers [V], all of which may cut off the same share of delta."""
     return lambda log_share, *numbers: jax.vmap(functools.partial(make, log_share))(*numbers)
 
 

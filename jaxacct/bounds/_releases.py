@@ -1,8 +1,9 @@
 """What a mechanism consists of, as a list of independent releases that have laws (`jaxacct.bounds._by_laws`).
 
-Another mechanism gets a row in `_LISTED`; another kind of release also a list in `Releases`, its range in `covered`,
-and what makes its law in `jaxacct.bounds._by_laws`. Whatever else has a loss distribution has laws where its own
-numbers are concrete (`jaxacct.bounds._known_laws`).
+Another mechanism gets a row in `_LISTED`, or in `_REPLACED` where its record is replaced. Another kind of release also
+gets a list in `Releases`, its range in `covered`, what it loses at most in `jaxacct.bounds._unamplified`, and what
+makes its law in `jaxacct.bounds._by_laws`. Whatever else has a loss distribution has laws where its own numbers are
+concrete (`jaxacct.bounds._known_laws`).
 """
 
 from __future__ import annotations
@@ -238,12 +239,11 @@ def has_laws(mechanism: Mechanism) -> bool:
     return all(map(has_law, parts)) and any(part.signature() != (Gaussian,) for part in parts)
 
 
-def has_law(part: Mechanism) -> bool:
+def has_law(part: Any) -> bool:
     """bool: whether a part has a law whatever its numbers are, all of which may be traced."""
-    of: Any = part
-    signature: Any = part.signature()
+    signature = part.signature()
     if signature == (ReplaceOne,):
-        return all(inner.signature() in _REPLACED for inner, _ in flattened(of.mechanism))
+        return all(inner.signature() in _REPLACED for inner, _ in flattened(part.mechanism))
     return signature in _LISTED and (signature[0] is not Shuffled or has_pair(part))
 
 

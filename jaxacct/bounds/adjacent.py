@@ -215,9 +215,6 @@ def _without(mechanism: ZeroOut, query: Query, target: float, at: Bracketing) ->
     return dict.fromkeys(at.known, ends)
 
 
-# Batches of a fixed size
-
-
 # Compositions
 
 

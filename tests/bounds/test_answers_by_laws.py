@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct.bounds._releases import releases_of
+from jaxacct.bounds._unamplified import unamplified_epsilon
 
 MECHANISMS = {
     "poisson": lambda s, q, t: ja.PoissonSampled(ja.Gaussian(s), q, t),
@@ -197,6 +199,21 @@ def test_below_their_range_steps_are_taken_as_public(programs):
             for value, epsilon, (noise, _, steps) in zip(back, found, PUBLIC, strict=True):
                 exact = ja.delta(ja.Gaussian(noise / math.sqrt(steps)), epsilon)
                 assert exact <= value <= 1.1 * delta
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+def test_what_is_lost_without_amplification(delta):
+    """Of replaced records noise of half the size, of allocated Laplace steps their largest losses: closed forms."""
+    replaced = ja.ReplaceOne(ja.Composed([ja.PoissonSampled(ja.Gaussian(0.05), 1.0, 3), ja.Gaussian(0.2)]))
+    laplace = ja.RandomAllocation(ja.Laplace(0.05), num_steps=1, num_epochs=3)
+    with jax.enable_x64(True):
+        value, most = (
+            float(unamplified_epsilon(releases_of(run, (False,), (None,)), math.log(delta)))
+            for run in (replaced, laplace)
+        )
+    exact = ja.epsilon(ja.Gaussian(0.5 / math.sqrt(3 / 0.05**2 + 1 / 0.2**2)), delta)
+    assert exact <= value <= 1.05 * exact
+    assert ja.epsilon_interval(ja.Composed(ja.Laplace(0.05), 3), delta).lower <= most <= 60.0 * (1.0 + 1e-12)
 
 
 def test_at_the_largest_probability_all_join(programs):
