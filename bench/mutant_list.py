@@ -27,6 +27,7 @@ INVERSION = "tests/bounds/test_inversion.py"
 APART = "tests/divergence/test_laws.py -k 'apart and not 5.0'"
 TRANSFORM = "tests/divergence/test_laws.py -k transform"
 AVERAGES = "tests/divergence/test_laws.py -k 'average and not close'"
+LAW_ENDS = "tests/divergence/test_laws.py -k err_by_themselves"
 LARGE = "tests/divergence/test_laws.py -k large_ratios"
 GIVEN_POINTS = "tests/divergence/test_given_points.py"
 WITHOUT_AMPLIFICATION = "tests/bounds/test_answers_by_laws.py -k without_amplification"
@@ -717,6 +718,8 @@ _GAUSSIAN = (
         AVERAGES,
     ),
     Mutant("divergence/law/_allocated.py", "last[-1] + beyond", "beyond", AVERAGES),
+    Mutant("divergence/law/_allocated.py", "(k > start) & (k", "(k > start + 1.0) & (k", AVERAGES),
+    Mutant("divergence/law/_allocated.py", "2.0 * jnp.stack([slip_first", "0.0 * jnp.stack([slip_first", LAW_ENDS),
     Mutant(
         "divergence/law/_allocated.py", "jnp.pad(across, (0, 1)) - outer", "jnp.pad(across, (0, 1)) + outer", AVERAGES
     ),

@@ -288,9 +288,11 @@ def test_average_of_few_points_by_enumeration(average, which, blur):
 
 
 @pytest.mark.sample(1)
+@pytest.mark.parametrize("left_out", [0, 1, 7])
 @pytest.mark.parametrize("off", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
-def test_values_that_err_by_themselves_leave_the_law_above(off):
-    """A logistic variable of mean 1: values at the ends of pieces are as far off as they may be, masses are exact."""
+def test_values_that_err_by_themselves_leave_the_law_above(off, left_out):
+    """A logistic variable of mean 1: values at the ends of what is kept of pieces are as far off as they may be, masses
+    are exact."""
     scale, num = 0.05, averages.NUM_LOW + averages.NUM_HIGH
     ends = np.concatenate([np.linspace(0.4, 0.95, averages.NUM_LOW), np.geomspace(1.05, 3.0, averages.NUM_HIGH + 1)])
     gap = np.diff(ends) / (averages.POINTS - 1 + averages._SKIP)
@@ -300,15 +302,46 @@ def test_values_that_err_by_themselves_leave_the_law_above(off):
     # the second difference of log(1 + e^v) over d, where nothing cancels
     d, v = gap[:, None] / scale, (x - 1.0) / scale
     second = scale / gap[:, None] * np.log1p(4.0 * np.sinh(0.5 * d) ** 2 / (4.0 * np.cosh(0.5 * v) ** 2))
-    slip = 1e-9 * value[:, [0, -1]]
+    slip = 1e-9 * value
+    kept = [left_out, averages.POINTS - 1 - left_out]
     moved = value.copy()
-    moved[:, [0, -1]] += 2.0 * slip * off
-    rows = jnp.asarray(np.stack([x - 1.0, moved, second], axis=1))
-    law = on_host(averages._joined(averages._Piece(rows, *(jnp.asarray(z) for z in (gap, slip, 0.0 * gap))), 0.0))
+    moved[:, kept] += 2.0 * slip[:, kept] * off
+    piece = averages._Piece(
+        *(jnp.asarray(z) for z in (np.stack([x - 1.0, moved, second, slip], axis=1), gap, 0.0 * gap))
+    )
+    law = on_host(averages._joined(piece, 0.0, jnp.asarray(np.repeat(np.float64(kept)[:, None], num, axis=1))))
     x = np.concatenate([x.ravel(), 0.5 * (x[:, 1:] + x[:, :-1]).ravel()])
     low, high = (scale * np.log1p(np.exp(sign * (x - 1.0) / scale)) for sign in (1.0, -1.0))
     assert (low <= below(law, x) * (1.0 + 1e-13)).all()
     assert (high <= above(law, x) * (1.0 + 1e-13)).all()
+
+
+@pytest.mark.parametrize("wider", [0.0, 1e-6, 1e-4])
+def test_chords_lead_where_slopes_rise(wider):
+    """Every second line's profile is that of a wider variable."""
+    scale, num = 0.05, averages.NUM_LOW + averages.NUM_HIGH
+    ends = np.concatenate([np.linspace(0.4, 0.95, averages.NUM_LOW), np.geomspace(1.05, 1.5, averages.NUM_HIGH + 1)])
+    gap = np.diff(ends) / (averages.POINTS - 1 + averages._SKIP)
+    x = ends[:-1, None] + gap[:, None] * np.arange(averages.POINTS)
+    sign = np.where(np.arange(num) < averages.NUM_LOW, 1.0, -1.0)[:, None]
+    width = scale * (1.0 + wider * (np.arange(num) % 2))[:, None]
+    value = width * np.log1p(np.exp(sign * (x - 1.0) / width))
+    piece = averages._Piece(jnp.asarray(np.stack([x - 1.0, value, 0.0 * x, 0.0 * x], axis=1)), gap, 0.0 * gap)
+    first, last = np.asarray(averages._chords(piece)).astype(int)
+    assert first[0] == 0
+    assert last[-1] == averages.POINTS - 1
+    assert (first < averages._NEAR).all()
+    assert (last >= averages.POINTS - averages._NEAR).all()
+    if not wider:
+        assert (first == 0).all()
+        assert (last == averages.POINTS - 1).all()
+    for j in range(num - 1):
+        k, end = first[j + 1], last[j]
+        lift = 1.0 if j == averages.NUM_LOW - 1 else 0.0
+        across = (value[j + 1, k] + lift * (x[j + 1, k] - 1.0) - value[j, end]) / (x[j + 1, k] - x[j, end])
+        before, after = (value[j, end] - value[j, end - 1]) / gap[j], np.diff(value[j + 1])[k] / gap[j + 1] + lift
+        slack = 1e-6 * abs(after - before)
+        assert before - slack <= across <= after + slack
 
 
 # --- transforms

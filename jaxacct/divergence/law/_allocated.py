@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct.divergence.law._law import Law
+from jaxacct.divergence.law._law import Law, where_least
 from jaxacct.divergence.law._plan import NUM_HIGH, NUM_LOW, Plan, plan
 from jaxacct.divergence.law._transform import COLUMNS, NODES, ROWS, Average, Decay, decay, fall, transform
 from jaxacct.special import ULP, expm1, log1p, sinh, vector_cos_and_sin
 
 POINTS = 84  # of each line's grid: with all lines 1008 points
-_SKIP = 4  # gaps between one line's grid and the next one's, whose dampings differ
+_SKIP = 1  # gaps between one line's grid and the next one's
+_NEAR = 8  # points at either end of a line's grid from which a chord may lead to the next one, whose damping differs
 _TURNED = 64.0 + 4.0 * (ROWS + COLUMNS)  # ULP by which a sum of turned terms errs, over their sizes
 _TAIL_DIGITS = 14.0  # in log: what lies beyond the last node errs masses by 4 over a gap, and is kept so much smaller
 
@@ -31,9 +32,9 @@ _TAIL_DIGITS = 14.0  # in log: what lies beyond the last node errs masses by 4 o
 class _Piece(NamedTuple):
     """What one line gives: grid points x - 1, the profile there, rounded up, and the masses inside."""
 
-    rows: Any  # [3, P]: x - 1; at least E(x - X)_+ below the mean, E(X - x)_+ above it; at least the mass, but at ends
+    rows: Any  # [4, P]: x - 1; at least E(x - X)_+ below the mean, E(X - x)_+ above it; at least the mass, but at ends;
+    # by which values err at most, each point by itself
     gap: Any
-    slip: Any  # [2], at either end: by which values err at most, each point by itself
     large: Any  # at least the expected number of large ratios
 
 
@@ -161,11 +162,11 @@ def _read(of: Average, sums: _Sums, line: Plan, terms: Any, scale: Any, log_tail
     grown = jnp.exp(c * x + scale) * (1.0 + 2.0**-46)
     value, mass = grown * (found + errors) + beyond * jnp.stack([jnp.ones_like(gap), 4.0 * cosh_square / gap])[:, None]
     exponents = jnp.abs(c * x) + jnp.abs(scale)
-    slip = (grown * (ULP * (_TURNED + 2.0 * exponents) * total + parts[2] * jnp.abs(x)))[:: POINTS - 1]
+    slip = grown * (ULP * (_TURNED + 2.0 * exponents) * total + parts[2] * jnp.abs(x))
     # what a large ratio adds is linear in x but for what `_joined` adds
     some, mean, at_most = _with_large(of, sums)
     value = value + jnp.where(low, 0.0, jnp.maximum(mean - (1.0 + x) * some * (1.0 - 2.0**-40), 0.0))
-    return _Piece(jnp.stack([x, value, mass]), gap, slip, at_most)
+    return _Piece(jnp.stack([x, value, mass, slip]), gap, at_most)
 
 
 def _with_large(of: Average, sums: _Sums) -> tuple[Any, Any, Any]:
@@ -210,34 +211,65 @@ def allocated(bases: Law, steps: Any, log_share: Any) -> Law:
 
     pieces = jax.lax.map(piece, lines)
     swollen = jax.vmap(lambda of: _swollen(of, _sums(of, jnp.inf)))(of)
-    return jax.vmap(_joined, (1, 0))(pieces, bases.beyond * swollen)
+    chords = _chords(jax.tree.map(lambda x: x[:, 0], pieces))
+    return jax.vmap(_joined, (1, 0, None))(pieces, bases.beyond * swollen, chords)
 
 
-def _joined(of: _Piece, beyond: Any) -> Law:
-    """The law whose profile is the chords of the pieces'.
+_IS_LOW, _MEETS = np.arange(NUM_LOW + NUM_HIGH) < NUM_LOW, np.arange(NUM_LOW + NUM_HIGH - 1) == NUM_LOW - 1
+
+
+def _profiles(of: _Piece) -> Any:
+    """At least the profile [J, P] below the mean, and above it."""
+    # with a large ratio X lies below x only if all others together lie below the first grid point of all
+    value = of.rows[:, 1]
+    return value + jnp.where(_IS_LOW, 0.0, value[0, 0] * of.large)[:, None]
+
+
+def _chords(of: _Piece) -> Any:
+    """[2, J]: first and last point of each line's grid that the law keeps: between lines, the shortest chord at which
+    slopes rise, or fall least. Steering only."""
+    x, value = of.rows[:, 0], _profiles(of)
+    slopes = jnp.diff(value, axis=1) / of.gap[:, None]
+    away = x[1:, None, :_NEAR] - x[:-1, -_NEAR:, None]  # [J - 1, NEAR, NEAR]
+    # profiles above the mean are less by x - 1
+    meets = _MEETS[:, None, None]
+    across = (value[1:, None, :_NEAR] + jnp.where(meets, x[1:, None, :_NEAR], 0.0) - value[:-1, -_NEAR:, None]) / away
+    before, after = slopes[:-1, -_NEAR:, None], slopes[1:, None, :_NEAR] + meets
+    fall = jnp.maximum(jnp.maximum(before - across, across - after), 0.0) / (jnp.abs(after - before) + 1e-300)
+    cost = (away / away[:, -1:, :1] + 1e3 * jnp.where(fall > 1e-6, 1.0 + fall, 0.0)).reshape(-1, _NEAR * _NEAR)
+    first, last = np.tile(np.arange(_NEAR), _NEAR), POINTS - _NEAR + np.repeat(np.arange(_NEAR), _NEAR)
+    chosen = jax.vmap(where_least, (0, None))(cost, np.stack([first, last]).astype(np.float64))  # [J - 1, 2]
+    return jnp.stack([jnp.pad(chosen[:, 0], (1, 0)), jnp.append(chosen[:, 1], POINTS - 1.0)])
+
+
+def _joined(of: _Piece, beyond: Any, chords: Any) -> Law:
+    """The law whose profile is the chords of the pieces', between the points that `_chords` keeps.
 
     Below, profiles are E(x - X)_+; above, E(X - x)_+, whose slopes are less by 1. Where they meet, the former is taken.
     """
-    low, num = np.arange(NUM_LOW + NUM_HIGH) < NUM_LOW, NUM_LOW + NUM_HIGH
-    x, value, mass = (of.rows[:, i] for i in range(3))
-    # with a large ratio X lies below x only if all others together lie below the first grid point of all
-    value = value + jnp.where(low, 0.0, value[0, 0] * of.large)[:, None]
-    first, last, x_first, x_last = value[:, 0], value[:, -1], x[:, 0], x[:, -1]
-    inner, outer = (value[:, 1] - first) / of.gap, (last - value[:, -2]) / of.gap
-    meets = np.arange(num - 1) == NUM_LOW - 1
+    x, value, mass, slip = of.rows[:, 0], _profiles(of), of.rows[:, 2], of.rows[:, 3]
+    k, (start, stop) = np.arange(POINTS), chords[:, :, None]
+
+    def at(point: Any) -> Any:
+        """[3, J]: x, the profile, and its slip there."""
+        return jnp.sum(jnp.where(k == point, jnp.stack([x, value, slip]), 0.0), axis=2)
+
+    (x_first, first, slip_first), (x_last, last, slip_last) = at(start), at(stop)
+    inner, outer = (at(start + 1.0)[1] - first) / of.gap, (last - at(stop - 1.0)[1]) / of.gap
     away = x_first[1:] - x_last[:-1]
-    across = (first[1:] + jnp.where(meets, x_first[1:], 0.0) - last[:-1]) / away
+    across = (first[1:] + jnp.where(_MEETS, x_first[1:], 0.0) - last[:-1]) / away
     at_zero = first[0] / (1.0 + x_first[0])
-    left = inner + np.append(0.0, meets) - jnp.concatenate([at_zero[None], across])
+    left = inner + np.append(0.0, _MEETS) - jnp.concatenate([at_zero[None], across])
     right = jnp.pad(across, (0, 1)) - outer
     size = jnp.abs(value).max(1) / of.gap
     beside = jnp.maximum(jnp.pad(size[1:], (0, 1)), jnp.pad(size[:-1], (1, 0)))
-    noise = 16.0 * ULP * (size + beside + np.append(0.0, meets) + np.append(meets, 0.0))
+    noise = 16.0 * ULP * (size + beside + np.append(0.0, _MEETS) + np.append(_MEETS, 0.0))
     # a value at an end that is too high by twice its slip makes the chords on both sides too flat, or too steep
     beside = jnp.stack([jnp.append(1.0 + x_first[:1], away), jnp.append(away, jnp.inf)])
-    slack = 2.0 * of.slip.T * (1.0 / of.gap + 1.0 / beside)
-    ends = jnp.maximum(jnp.stack([left, right]), 0.0) + noise + slack
-    mass = jnp.concatenate([ends[0, :, None], jnp.maximum(mass[:, 1:-1], 0.0), ends[1, :, None]], axis=1).reshape(-1)
+    slack = 2.0 * jnp.stack([slip_first, slip_last]) * (1.0 / of.gap + 1.0 / beside)
+    ends = (jnp.maximum(jnp.stack([left, right]), 0.0) + noise + slack)[:, :, None]
+    mass = jnp.where((k > start) & (k < stop), jnp.maximum(mass, 0.0), 0.0)
+    mass = jnp.where(k == start, ends[0], jnp.where(k == stop, ends[1], mass)).reshape(-1)
     x = x.reshape(-1)
     log_ratio = log1p(jnp.maximum(x, -1.0 + 1e-15))
     blur = 8.0 * ULP * (jnp.abs(log_ratio) + (1.0 + jnp.abs(x)) / (1.0 + x))

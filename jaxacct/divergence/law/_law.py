@@ -26,7 +26,7 @@ MOST_PROB = 1.0 - 2.0**-20  # sampling probability: beyond, log(1 - q) is too fa
 _LOW = -8.5  # the window in z begins here
 _BELOW = 0.5 * math.erfc(-_LOW / math.sqrt(2.0)) * (1.0 + 2.0**-40)
 _NUM_GAUSS = 12  # nodes of Gauss's rule in a cell: what it errs by is derived for so many
-_CENTRE = 1.5  # where cells may be narrowest, at most: tightness
+_CENTRE = 0.6  # where in the window cells may be narrowest: tightness, where few large ratios decide
 _LEAST_LOG_SHARE = -150.0  # no window is longer than for this one
 
 
@@ -118,11 +118,11 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
     Args:
       noise_multiplier: `LEAST_NOISE` or more.
       log_share: the logarithm of about the mass of infinite loss that may be left.
-      bend: static; above 0 cells are cosh(bend) times narrower near min(mu, 1.5) than far from it.
+      bend: static; above 0 cells are up to cosh(bend) times narrower where ratios are large than far from there.
     """
     mu = 1.0 / noise_multiplier
     high = mu + reach_for(log_share)
-    z = _ends(jnp.minimum(mu, _CENTRE), high, num, bend)
+    z = _ends(_CENTRE * high, high, num, bend)
     width = jnp.diff(z)[:, None]
     u, density = gauss_in_cells(z[:-1], width)
     upper = expm1(mu * u) / expm1(mu * width)

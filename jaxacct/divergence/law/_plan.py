@@ -16,13 +16,13 @@ from jaxacct.divergence.law._law import where_least
 from jaxacct.divergence.law._transform import Average
 
 NUM_LOW, NUM_HIGH = 5, 7  # lines below and above the mean
-DIGITS = 12.0  # in log: copies and what lies beyond the last node are kept this far below what is wanted
+DIGITS = 10.0  # in log: copies and what lies beyond the last node are kept this far below what is wanted
 _NUM_TILTS = 64  # points of the real axis that say how far down X reaches
 _NUM_DISTANCES = 256  # distances from the mean at which X is looked at
 _THIN = 2  # so many points steer as one
 _TILTS = np.geomspace(1.5, 90.0, 48)  # distances of the lines from 0 that are compared, over a length
 _MOST = 300.0  # exponents of a line: their squares are doubles
-_LOG_CONDITION = 20.0  # log of a line's summands over its sum above which rounding begins to show
+_LOG_CONDITION = 18.0  # log of a line's summands over its sum above which rounding begins to show
 
 
 class Plan(NamedTuple):
