@@ -59,7 +59,8 @@ from jaxacct.divergence.law import (
 _LANES_AT_ONCE = 256  # on an accelerator; a CPU answers one after another, which takes no more time and less memory
 _POINTS = 1008  # of a law
 _BASE = 512  # of one ratio of an epoch's average
-_BEND = 2.5  # how much narrower cells are where that average's spread is made
+# cosh of it: how much narrower cells are where ratios are large; no more than docs/numerics/laws.md derives widths for
+_BEND = 2.5
 _LOG_CUT = -7.0  # log of the share of delta that may become infinite losses
 _LOG_CUT_OF_BASE = -3.0  # log of the share of that which single ratios of an epoch may cut off
 # where delta is asked, the log deltas that laws are made for: first, least and largest; and how often they are made

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxacct._types import Direction
+from jaxacct.bounds._by_laws import _BASE, _BEND
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.law import (
     Law,
@@ -25,7 +26,9 @@ from jaxacct.divergence.law import (
 )
 from jaxacct.divergence.law import _allocated as averages
 from jaxacct.divergence.law import _contour as contour
+from jaxacct.divergence.law import _law as laws_module
 from jaxacct.divergence.law import _rates as rates_module
+from jaxacct.divergence.law._plan import Plan
 from jaxacct.divergence.law._transform import Average, decay, fall, transform
 
 BASE = 512  # points of the base that an epoch's program takes
@@ -64,7 +67,7 @@ def on_host(law):
 def _steps():
     gaussian = jax.jit(lambda s, q: sampled(gaussian_base(s, -40.0, POINTS), q))
     laplace = jax.jit(lambda s, q: sampled(laplace_base(s, POINTS), q))
-    bent = jax.jit(lambda s, q: whole(gaussian_base(s, -40.0, BASE, 1.0)))
+    bent = jax.jit(lambda s, q: whole(gaussian_base(s, -40.0, BASE, _BEND)))
     return {"gaussian": gaussian, "laplace": laplace, "bent": bent}
 
 
@@ -170,9 +173,23 @@ def alone(base, steps, share):
     return jax.tree.map(lambda x: x[0], found)
 
 
+@pytest.mark.parametrize("noise", [0.1, 0.15, 0.4, 1.0, 5.0, 1e4])
+@pytest.mark.parametrize("log_share", [-2.0, -20.0, -60.0, -150.0, -1e3])
+def test_cells_are_as_narrow_as_gauss_rule_is_derived_for(noise, log_share):
+    """Those of the average's ratios: widths up to 0.1, or up to 0.21 within 8.5 deviations (docs/numerics/laws.md)."""
+    assert noise >= laws_module.LEAST_NOISE
+    with jax.enable_x64(True):
+        high = 1.0 / noise + laws_module.reach_for(log_share)
+        ends = np.asarray(laws_module._ends(laws_module._CENTRE * high, high, _BASE, _BEND))
+    width = np.diff(ends)
+    assert 0.009 <= width.min() <= width.max() <= 0.21
+    assert ends[-1] <= 28.0
+    assert (np.abs(ends[1:])[width > 0.1] <= 8.5).all()
+
+
 @pytest.fixture(scope="module", name="base")
 def _base():
-    return jax.jit(lambda noise, steps, share: whole(gaussian_base(noise, share - jnp.log(steps) - 3.0, BASE, 1.0)))
+    return jax.jit(lambda noise, steps, share: whole(gaussian_base(noise, share - jnp.log(steps) - 3.0, BASE, _BEND)))
 
 
 def grid_and_between(law, num=40):
@@ -377,6 +394,23 @@ def test_transform_errs_by_no_more_than_is_booked(transformed, centre, step, blu
                     total += m * (mpmath.exp(-u * w) - 1 + u * w)
                 assert abs(total - mpmath.mpc(*value[:, k].tolist())) <= error[k]
                 assert blur > 1e-10 or abs(u) > 100 or error[k] <= 1e-10 * max(1.0, abs(total)) + 1e-18
+
+
+@pytest.mark.parametrize(("centre", "period"), [(0.8, 30.0), (-0.4, 9.0)])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_ratios_that_all_err_one_way_move_the_transform_by_no_more_than_is_booked(centre, period, sign):
+    """Their mean moves with them."""
+    blur, of = 1e-6, few_ratios(1e-6)
+    line = Plan(*(jnp.asarray(x) for x in (-0.5, 0.5, np.inf, centre, period, 0.0)))
+    log_size, angle, relative = np.asarray(averages._log_transform(of, averages._sums(of, np.inf), line))
+    w = np.asarray(of.excess)
+    w = w + 0.99 * sign * blur * (1.0 + w)
+    y = 2.0 * np.pi / period * np.arange(len(angle))[:, None]
+    truth = np.exp(-(centre + 1j * y) / 7.0 * w) @ np.asarray(of.mass)
+    found = np.exp(log_size + 1j * angle)
+    known = relative < 1.0
+    assert known[:20].all()
+    assert (np.abs(truth - found) <= np.abs(found) * np.expm1(relative) * (1.0 + 1e-9) + 1e-15)[known].all()
 
 
 @pytest.mark.sample(2)

@@ -30,10 +30,11 @@ _TAIL_DIGITS = 14.0  # in log: what lies beyond the last node errs masses by 4 o
 
 
 class _Piece(NamedTuple):
-    """What one line gives: grid points x - 1, the profile there, rounded up, and the masses inside."""
+    """What one line gives: grid points, the profile there, rounded up, and the masses inside."""
 
-    rows: Any  # [4, P]: x - 1; at least E(x - X)_+ below the mean, E(X - x)_+ above it; at least the mass, but at ends;
-    # by which values err at most, each point by itself
+    # [4, P]: x - 1; at least E(x - X)_+ below the mean, E(X - x)_+ above it; at least the mass, but at ends;
+    # the slip, by which a value errs at most whatever those beside it do
+    rows: Any
     gap: Any
     large: Any  # at least the expected number of large ratios
 
@@ -226,8 +227,10 @@ def _profiles(of: _Piece) -> Any:
 
 
 def _chords(of: _Piece) -> Any:
-    """[2, J]: first and last point of each line's grid that the law keeps: between lines, the shortest chord at which
-    slopes rise, or fall least. Steering only."""
+    """First and last point [2, J] that the law keeps of each line's grid. Steering only.
+
+    Between two lines the shortest chord is taken at which slopes rise, or, where there is none, fall least.
+    """
     x, value = of.rows[:, 0], _profiles(of)
     slopes = jnp.diff(value, axis=1) / of.gap[:, None]
     away = x[1:, None, :_NEAR] - x[:-1, -_NEAR:, None]  # [J - 1, NEAR, NEAR]
