@@ -203,6 +203,7 @@ def _ask_host(
     ways: list[_Way] = [_one_by_one]
     if brackets_together(method, question):
         ways.insert(int(np.count_nonzero(todo) < SEVERAL), _together)
+        ways = ways[:1] if method.is_alike else ways
     for way in ways:
         answered = way(method, directions, todo, found) if np.any(todo) else None
         if answered is not None:

@@ -1,11 +1,12 @@
-"""One question about independent rounds, by one contour on the host: the rounds whose complex moments are known there.
+"""Questions about independent rounds whose complex moments are known on the host, none of them allocated.
 
-Gaussian and Laplace releases, Poisson-sampled or not, and compositions of them. See `jaxacct.divergence._contour`.
+Gaussian and Laplace releases, Poisson-sampled or not, and compositions of them, by one contour for each question: one
+at a time or many. See `jaxacct.bounds._line_passes`.
 """
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,131 +14,148 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, itself
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._line_passes import ends_of_steps
+from jaxacct.bounds._line_questions import Questions, Sampled, no_rounds
 from jaxacct.bounds._parts import flattened
-from jaxacct.divergence._contour import Round, bracket
-from jaxacct.divergence._laplace_step import MOST_LOSS, LaplaceStep
+from jaxacct.divergence._laplace_step import MOST_LOSS
 from jaxacct.divergence._one_sampled_step import one_step_delta, one_step_epsilon
-from jaxacct.divergence.gaussian._line import GaussianStep
+from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.gaussian._pair import gaussian_profile
-from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.mechanisms import Gaussian, Laplace, PoissonSampled
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import down, up
+from jaxacct.special import up
 
 # noise multipliers that are looked at
-_GAUSSIAN_NOISE, _LAPLACE_NOISE = (1e-3, 1e9), (1.0 / MOST_LOSS, 1e5)
+_NOISE: dict[type, tuple[float, float]] = {Gaussian: (1e-3, 1e9), Laplace: (1.0 / MOST_LOSS, 1e5)}
 _LARGE_DELTA, _CLOSE = 0.5, 1e-9  # ends of a delta beyond the first that are no closer than this are left to others
-
-
-class _Kind(NamedTuple):
-    """What is asked of one kind of round.
-
-    Attributes:
-      step: ``(round, direction) -> `` one step of it; None where that loses nothing.
-      steps: ``(round) -> `` of how many steps it consists.
-      noise: range of the release's noise multiplier.
-      largest_loss: ``(noise multiplier) -> `` an epsilon at which a step is purely epsilon-DP, rounded up; or inf.
-    """
-
-    step: Callable[[Any, Direction], Round | None]
-    steps: Callable[[Any], float]
-    noise: tuple[float, float]
-    largest_loss: Callable[[float], float]
-
-
-def _gaussian_step(part: Gaussian, direction: Direction) -> Round:
-    del direction
-    return GaussianStep(float(part.noise_multiplier))
-
-
-def _sampled_step(part: PoissonSampled, direction: Direction) -> Round | None:
-    prob = float(part.sampling_prob)
-    if prob == 0.0:
-        return None
-    if prob == 1.0:
-        return _gaussian_step(part.mechanism, direction)
-    return SampledStep(float(part.mechanism.noise_multiplier), prob, direction)
-
-
-def _laplace_step(part: Laplace, direction: Direction) -> Round:
-    del direction  # the pair is symmetric
-    return LaplaceStep(1.0 / float(part.noise_multiplier), 1.0, Direction.REMOVE)
-
-
-def _sampled_laplace_step(part: PoissonSampled, direction: Direction) -> Round | None:
-    prob = float(part.sampling_prob)
-    if prob == 0.0:
-        return None
-    if prob == 1.0:
-        return _laplace_step(part.mechanism, direction)
-    return LaplaceStep(1.0 / float(part.mechanism.noise_multiplier), prob, direction)
-
-
-def _unbounded(noise_multiplier: float) -> float:
-    del noise_multiplier
-    return math.inf
-
-
-def _largest_laplace_loss(noise_multiplier: float) -> float:
-    """1/b, which bounds the loss of a sampled step too."""
-    return up(1.0 / noise_multiplier, 4)
-
-
-_KINDS: dict[tuple[type, ...], _Kind] = {
-    (Gaussian,): _Kind(_gaussian_step, lambda part: 1.0, _GAUSSIAN_NOISE, _unbounded),
-    (PoissonSampled, Gaussian): _Kind(_sampled_step, lambda part: float(part.num_steps), _GAUSSIAN_NOISE, _unbounded),
-    (Laplace,): _Kind(_laplace_step, lambda part: 1.0, _LAPLACE_NOISE, _largest_laplace_loss),
-    (PoissonSampled, Laplace): _Kind(
-        _sampled_laplace_step, lambda part: float(part.num_steps), _LAPLACE_NOISE, _largest_laplace_loss
-    ),
+_KINDS: dict[tuple[type, ...], type] = {
+    **{(release,): release for release in _NOISE},
+    **{(PoissonSampled, release): release for release in _NOISE},
 }
 
 
-def _noise(part: Any) -> Any:
-    """The noise multiplier of a release, or of the one that is sampled."""
-    return getattr(part, "mechanism", part).noise_multiplier
+class _Steps(NamedTuple):
+    """Steps of a mechanism that are alike, of fields [P] or scalars: the release, and how often each is run."""
+
+    release: type
+    noise_multiplier: Any
+    prob: Any
+    times: Any
+
+
+def _steps(mechanism: Mechanism) -> list[_Steps]:
+    """The different steps of a mechanism of known kinds."""
+    found: dict[Any, _Steps] = {}
+    for part, count in flattened(mechanism):
+        one: Any = part
+        is_sampled, kind = len(part.signature()) > 1, _KINDS[part.signature()]
+        release, prob, steps = (one.mechanism, one.sampling_prob, one.num_steps) if is_sampled else (one, 1.0, 1.0)
+        noise, prob, times = (np.asarray(x, np.float64) for x in (release.noise_multiplier, prob, count))
+        times = times * np.asarray(steps, np.float64)
+        key = kind, noise.tobytes(), prob.tobytes()
+        found[key] = _Steps(kind, noise, prob, times + (found[key].times if key in found else 0.0))
+    return list(found.values())
+
+
+def _has_kinds(mechanism: Mechanism) -> bool:
+    return all(part.signature() in _KINDS for part, _ in flattened(mechanism))
 
 
 def is_of_gaussians(mechanism: Mechanism) -> bool:
     """bool: whether `mechanism` consists of Gaussian releases, Poisson-sampled or not."""
-    return all(part.signature() in _KINDS and Gaussian in part.signature() for part, _ in flattened(mechanism))
+    return all(_KINDS.get(part.signature()) is Gaussian for part, _ in flattened(mechanism))
 
 
-def is_within_reach(mechanism: Mechanism) -> bool:
-    """bool: whether `host_ends` knows how to handle `mechanism`: scalar fields, and noise neither tiny nor huge."""
-    return all(part.signature() in _KINDS and _has_reach(part) for part, _ in flattened(mechanism))
+def _in_reach(every: Sequence[_Steps]) -> Any:
+    """Where noise is neither tiny nor huge, bool [P]."""
+    ranges = ((*_NOISE[of.release], of.noise_multiplier) for of in every)
+    return functools.reduce(np.logical_and, ((least <= noise) & (noise <= most) for least, most, noise in ranges), True)
 
 
-def _has_reach(part: Any) -> bool:
-    least, most = _KINDS[part.signature()].noise
-    return np.ndim(_noise(part)) == 0 and least <= float(_noise(part)) <= most
+def is_within_reach(mechanism: Mechanism, fewest: float = 0.0) -> bool:
+    """bool: whether `host_ends` knows how to handle `mechanism`, of `fewest` steps at least.
+
+    Scalar concrete fields, and noise neither tiny nor huge.
+    """
+    if is_traced(mechanism) or not _has_kinds(mechanism):
+        return False
+    every = _steps(mechanism)
+    is_batch = any(np.ndim(of.noise_multiplier) for of in every)
+    return not is_batch and bool(_in_reach(every)) and bool(_num_steps(every) >= fewest)
 
 
 def _has_laplace(mechanism: Mechanism) -> bool:
-    """Whether it is concrete and within reach, of more than one step, and some rounds are of Laplace noise."""
-    if is_traced(mechanism) or not is_within_reach(mechanism):
-        return False
-    every = flattened(mechanism)
-    steps = sum(_KINDS[part.signature()].steps(part) * float(count) for part, count in every)
-    return steps > 1.0 and any(Laplace in part.signature() for part, _ in every)
+    """Whether some rounds are of Laplace noise, and the others known."""
+    return _has_kinds(mechanism) and not is_of_gaussians(mechanism)
 
 
-def _largest_loss(mechanism: Mechanism) -> float:
-    """An epsilon at which it is purely epsilon-DP, rounded up; inf if none is known. Losses add."""
-    every = ((_KINDS[part.signature()], part, float(count)) for part, count in flattened(mechanism))
-    each = (of.steps(part) * count * of.largest_loss(float(_noise(part))) for of, part, count in every if count > 0.0)
-    return up(math.fsum(each), 8)
+def _num_steps(every: Sequence[_Steps]) -> Any:
+    return sum(of.times for of in every)
 
 
-def _rounds(mechanism: Any, direction: Direction) -> tuple[tuple[Round, float], ...]:
-    """The steps that lose something, each with how often it is run."""
-    rounds: dict[Round, float] = {}
-    for part, count in flattened(mechanism):
-        of = _KINDS[part.signature()]
-        step, times = of.step(part, direction), of.steps(part) * float(count)
-        if step is not None and times > 0.0:
-            rounds[step] = rounds.get(step, 0.0) + times
-    return tuple(rounds.items())
+def _largest_loss(every: Sequence[_Steps]) -> Any:
+    """Epsilons [P] at which it is purely epsilon-DP, rounded up; inf if none is known. Losses add.
+
+    1/b bounds the loss of a sampled step of Laplace noise too.
+    """
+    total: Any = 0.0
+    for of in every:
+        one = up(1.0 / of.noise_multiplier, 4) if of.release is Laplace else np.inf
+        total = total + np.where(of.times > 0.0, np.maximum(of.times, 1.0) * one, 0.0)
+    return up(total, 2 * len(every) + 8)
+
+
+def _asked(every: Sequence[_Steps], adds: Any, target: Real) -> Questions:
+    """Questions of P lanes."""
+    num = len(target)
+    variance, lanes = np.zeros(num), np.arange(num)
+    rows: dict[type, list[Any]] = {Gaussian: [], Laplace: []}
+    for of in every:
+        noise, prob, times = (np.broadcast_to(x, num) for x in of[1:])
+        some = (prob > 0.0) & (times > 0.0)
+        if of.release is Gaussian:
+            whole = some & (prob == 1.0)
+            variance = variance + np.where(whole, times * noise**-2.0, 0.0)
+            some = some & ~whole
+        rows[of.release].append([x[some] for x in (lanes, noise, prob, times)])
+    found = (
+        Sampled(*(np.concatenate(x) for x in zip(*own, strict=True))) if own else Sampled.none()
+        for own in rows.values()
+    )
+    return Questions(target, adds, no_rounds(num), variance, *found)
+
+
+def _ends(
+    every: Sequence[_Steps], query: Query, target: Real, directions: Sequence[Direction], width: float
+) -> dict[Direction, Ends[Real]]:
+    """Ends [P] in each direction, which are lanes beside each other; directions that are the same are asked once."""
+    num = len(target)
+    asked = [Direction.REMOVE] if all(np.all((of.prob == 1.0) | (of.prob == 0.0)) for of in every) else directions
+    adds = np.repeat([d is Direction.ADD for d in asked], num)
+    beside = [_Steps(of.release, *(np.tile(np.broadcast_to(x, num), len(asked)) for x in of[1:])) for of in every]
+    of = _asked(beside, adds, np.tile(target, len(asked)))
+    rows = np.zeros((2, len(adds)))
+    closed = _has_one_step(of)
+    for lane in np.flatnonzero(closed):
+        rows[:, lane] = _by_closed_form(of.at(np.array([lane])), query)
+    todo = np.flatnonzero(~closed & ~(of.is_plain & (of.variance == 0.0)))  # others lose nothing
+    if todo.size:
+        rows[:, todo] = ends_of_steps(of.at(todo), query, width)
+    most = _largest_loss(every) if query is Query.EPSILON else np.inf
+    found = np.minimum(rows.reshape(2, len(asked), num), most)
+    return {d: Ends(*found[:, min(k, len(asked) - 1)]) for k, d in enumerate(directions)}
+
+
+def _has_one_step(of: Questions) -> Any:
+    """Where there is nothing but one sampled Gaussian step, bool [L]."""
+    count = np.bincount(of.sampled.lane, of.sampled.times, len(of.target))
+    return (count == 1.0) & (of.variance == 0.0) & (np.bincount(of.laplace.lane, minlength=len(of.target)) == 0)
+
+
+def _by_closed_form(of: Questions, query: Query) -> Ends[float]:
+    answer = one_step_epsilon if query is Query.EPSILON else one_step_delta
+    profile = functools.partial(gaussian_profile, mu=1.0 / float(of.sampled.noise_multiplier[0]))
+    return answer(profile, float(of.sampled.prob[0]), of.direction, float(of.target[0]))
 
 
 def host_ends(mechanism: Any, query: Query, target: float, direction: Direction, width: float) -> Ends[float]:
@@ -147,52 +165,60 @@ def host_ends(mechanism: Any, query: Query, target: float, direction: Direction,
       mechanism: rounds within reach (`is_within_reach`).
       width: what is aimed at, of the ends' distance over the upper end.
     """
-    return _ends(_rounds(mechanism, direction), _largest_loss(mechanism), query, target, width)
+    found = _ends(_steps(mechanism), query, np.array([target]), (direction,), width)[direction]
+    return Ends(float(found.lower[0]), float(found.upper[0]))
 
 
 def bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked, no wider than those known. Directions that are the same are asked once."""
-    found: dict[Direction, Ends[float]] = {}
-    most = _largest_loss(mechanism)
-    once = functools.cache(lambda rounds: _ends(rounds, most, query, target, at.width))
-    for direction, known in at.known.items():
-        ends = once(_rounds(mechanism, direction))
-        found[direction] = Ends(max(known.lower, ends.lower), min(known.upper, ends.upper))
-    return found
+    """The ends in each direction asked, no wider than those known."""
+    found = _ends(_steps(mechanism), query, np.array([target]), tuple(at.known), at.width)
+    return {
+        d: Ends(max(known.lower, float(found[d].lower[0])), min(known.upper, float(found[d].upper[0])))
+        for d, known in at.known.items()
+    }
 
 
-def _ends(
-    rounds: tuple[tuple[Round, float], ...], most: float, query: Query, target: float, width: float
-) -> Ends[float]:
-    """The ends of steps whose losses are `most` at most together."""
-    if not rounds:
-        return Ends(0.0, 0.0)
-    (step, times), *others = rounds
-    if times == 1.0 and not others and isinstance(step, SampledStep):
-        answer = one_step_epsilon if query is Query.EPSILON else one_step_delta
-        profile = functools.partial(gaussian_profile, mu=1.0 / step.noise_multiplier)
-        return answer(profile, step.sampling_prob, step.direction, target)
-    if query is Query.EPSILON:
-        ends = bracket(rounds, log_delta=math.log(target), width=width)
-        return Ends(min(ends.lower, most), min(ends.upper, most))
-    ends = bracket(rounds, epsilon=target, width=width)
-    return Ends(down(math.exp(ends.lower), 8), min(math.nextafter(up(math.exp(ends.upper), 8), 1.0), 1.0))
+def _is_rough(query: Query, ends: Ends[Any]) -> Any:
+    """Where ends of Laplace rounds are left to loss distributions, which know large deltas better.
+
+    Where delta is near 1 the terms that are added up are far larger than it is.
+    """
+    return (ends.upper > _LARGE_DELTA) & (ends.upper - ends.lower > _CLOSE) & (query is Query.DELTA)
 
 
 def _bracket_laplace(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked.
-
-    Where delta is near 1 the terms that are added up are far larger than it is: loss distributions know it better.
-    """
+    """The ends in each direction asked."""
     found = bracket_on_host(mechanism, query, target, at)
-    if query is Query.EPSILON:
+    return {d: at.known[d] if _is_rough(query, e) else e for d, e in found.items()}
+
+
+def _many(
+    mechanism: Any,
+    query: Query,
+    target: Any,
+    directions: Sequence[Direction],
+    *,
+    applies: Callable[[Any], bool],
+    fewest: float,
+) -> Mapping[Direction, Ends[Real]]:
+    """Ends [P] of many points, trivial where fields are out of reach."""
+    num = len(target)
+    found = {d: Ends(np.zeros(num), np.full(num, query.worst)) for d in directions}
+    every = _steps(mechanism) if applies(mechanism) else []
+    lanes = np.flatnonzero(np.broadcast_to(_in_reach(every) & (_num_steps(every) >= fewest) & bool(every), num))
+    if lanes.size == 0:
         return found
-    is_rough = {d: e.upper > _LARGE_DELTA and e.upper - e.lower > _CLOSE for d, e in found.items()}
-    return {d: at.known[d] if is_rough[d] else e for d, e in found.items()}
+    some = [_Steps(of.release, *(np.broadcast_to(x, num)[lanes] for x in of[1:])) for of in every]
+    asked = np.asarray(target, np.float64)[lanes]
+    for d, ends in _ends(some, query, asked, directions, math.inf).items():
+        known = ~_is_rough(query, ends) | is_of_gaussians(mechanism)
+        found[d].lower[lanes] = np.where(known, ends.lower, 0.0)
+        found[d].upper[lanes] = np.where(known, ends.upper, query.worst)
+    return found
 
 
-def _moment_inversion(name: str, applies: Callable[[Any], bool], **options: Any) -> BracketMethod:
-    """A method (class `BracketMethod`) of mechanisms within reach, asked by name to 1e-9."""
+def _moment_inversion(name: str, applies: Callable[[Any], bool], fewest: float = 0.0, **options: Any) -> BracketMethod:
+    """A method (class `BracketMethod`) of mechanisms within reach, `fewest` steps at least, asked by name to 1e-9."""
     facts: dict[str, Any] = {
         "engine": Engine.CONTOUR,
         "name": name,
@@ -200,8 +226,10 @@ def _moment_inversion(name: str, applies: Callable[[Any], bool], **options: Any)
         "directions": BOTH,
         "ends": frozenset({Bound.UPPER, Bound.LOWER}),
         "cost": Cost.MILLISECONDS,
-        "applies": lambda mechanism: applies(mechanism) and is_within_reach(mechanism),
+        "applies": lambda mechanism: applies(mechanism) and is_within_reach(mechanism, fewest),
         "bracket": bracket_on_host,
+        "many": functools.partial(_many, applies=applies, fewest=fewest),
+        "is_alike": True,
         "below": itself,
     }
     return BracketMethod(**{**facts, **options})
@@ -221,4 +249,4 @@ def beside_closed_form(applies: Callable[[Any], bool]) -> BracketMethod:
 
 
 EXACT = exact(is_of_gaussians)
-LAPLACE = _moment_inversion("moment inversion", _has_laplace, bracket=_bracket_laplace)
+LAPLACE = _moment_inversion("moment inversion", _has_laplace, fewest=2.0, bracket=_bracket_laplace)

@@ -10,15 +10,10 @@ import numpy as np
 
 from jaxacct._method import Query
 from jaxacct._types import Ends
-from jaxacct.bounds._line_choice import ALIAS_ORDERS, Choice
+from jaxacct.bounds._line_choice import Choice
 from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
 from jaxacct.special import down, up
-
-
-def alias_orders(order: Real) -> Real:
-    """Orders [L, A] whose moments bound the copies of delta at `order` [L]."""
-    return 1.0 + ALIAS_ORDERS * (order[:, None] - 1.0)
 
 
 def padded(found: Any, fall: Real, decay: Real) -> tuple[Real, ...]:
@@ -61,7 +56,7 @@ def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dro
     numbers = np.arange(len(np.asarray(moments.phase)))[:, None]
     heights, used = choice.step * numbers, numbers < choice.num_nodes
     edges, period = (choice.step * choice.num_nodes)[None], 2.0 * math.pi / choice.step
-    arrays: Any = (choice.order, period, heights, used, edges, alias_orders(choice.order).T)
+    arrays: Any = (choice.order, period, heights, used, edges, choice.aliases.T)
     line = Line(*arrays)
     if query is Query.DELTA:
         found: Any = delta_ends(line, moments, target)
@@ -72,7 +67,7 @@ def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dro
     def at(log_target: Real, start: Real) -> Any:
         return epsilon_ends(line, moments, log_target, start)
 
-    found = at(np.log(target), np.maximum((size - np.log(target)) / excess, 1e-300))
+    found = at(np.log(target), np.maximum(choice.epsilon, 1e-300))
     if not np.any(dropped):
         return Ends(found.lower, found.upper)
     less = np.log(np.maximum(target * (1.0 - 2.0**-50) - dropped, 1e-300))

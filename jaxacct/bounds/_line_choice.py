@@ -22,12 +22,13 @@ ALIAS_ORDERS = np.asarray(ALIAS_FACTORS)
 
 
 class Choice(NamedTuple):
-    """The lines of lanes [L]: order a, spacing and number of the nodes; about where the answers are."""
+    """The lines of lanes [L]: order a, spacing and number of the nodes, and orders whose moments bound the copies."""
 
     order: Real
     step: Real
     num_nodes: Any  # whole
-    epsilon: Real
+    aliases: Real  # [L, A]
+    epsilon: Real  # about the answers'
     log_delta: Real
 
 
@@ -89,7 +90,8 @@ def choose(
     needed = np.maximum(_FALL + np.maximum(log_moment - excess * epsilon - log_delta, 0.0), _FALL)
     count = np.sqrt(2.0 * needed / falls) * period / (2.0 * math.pi) + 2.0
     count = np.where(np.isfinite(count), np.minimum(np.ceil(count), 1e6), 1e6)
-    return at, Choice(a, 2.0 * math.pi / period, count.astype(int), epsilon, log_delta)
+    aliases = 1.0 + ALIAS_ORDERS * excess[:, None]
+    return at, Choice(a, 2.0 * math.pi / period, count.astype(int), aliases, epsilon, log_delta)
 
 
 def interpolated(at: Real, orders: Real, logs: Real) -> Real:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct.bounds._line_answers import alias_orders, padded, together
+from jaxacct.bounds._line_answers import padded, together
 from jaxacct.bounds._line_choice import Choice, interpolated
-from jaxacct.bounds._line_questions import Questions, Rounds
+from jaxacct.bounds._line_questions import Rounds
 from jaxacct.divergence._inversion import LineMoments
 from jaxacct.divergence.allocation import _added_lanes as added
 from jaxacct.divergence.allocation import _added_plans as plans
@@ -24,17 +24,11 @@ from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments, log_moment_guess
 from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, rule
-from jaxacct.divergence.gaussian._sampled_decay import sampled_gaussian_decay
-from jaxacct.divergence.gaussian._sampled_step import SampledStep
-from jaxacct.special import down, up
 
 # Of moments on rays, below each of `POWERS`: they steer running time and tightness.
 _MOST_ORDERS = tuple(0.9 * j for j in POWERS)
 MOST_ORDER = _MOST_ORDERS[-1]
-_STEP_DIGITS = 37.0  # in log: what the rule behind a sampled step's moment may leave out, for all of them
 _NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where the loss at one for all would be large
-_FAR_FALL = 40.0  # in log: sampled steps that fall by less beyond the last node are looked at more closely
-_LOOKED_AT = 8  # heights at which the moments of sampled steps are seen to fall
 _MOST_SHORT, _MOST_LONG = 600, 2**14  # nodes of the line: of rounds by lines of their own, and of others
 
 
@@ -154,7 +148,7 @@ class Clipped:
         line, order = clipped.Lines(*(x[mine.families] for x in self._line)), choice.order[mine.lane]
         count, heights = int(choice.num_nodes.max()), _heights(choice, mine.lane)
         table = clipped.Table(at, mine.family, known, line, int(line.num_nodes.max()))
-        found = table(order, choice.step[mine.lane], count, alias_orders(order))
+        found = table(order, choice.step[mine.lane], count, choice.aliases[mine.lane])
         least = found.logs[:, 0] - 2.0 * found.relative[:, 0]
         fall = clipped.log_fall(at, mine.family, known, order, heights, least)
         return together(padded(found, fall[:, :-1], fall[:, -1]), mine.lane, self._rounds.times[mine.rounds], len(some))
@@ -237,7 +231,7 @@ def _added_on_rays(noise: float, steps: Real, order: float, height: float) -> li
 def _on_rays(tables: dict[int, _OnRay], rounds: Rounds, mine: _Some, choice: Choice) -> LineMoments:
     """`LineMoments` of rounds, each by its own sums."""
     heights = _heights(choice, mine.lane)
-    aliases = alias_orders(choice.order)
+    aliases = choice.aliases
     columns = []
     for r, lane in zip(mine.rounds, mine.lane, strict=True):
         order, step, num = float(choice.order[lane]), float(choice.step[lane]), int(choice.num_nodes[lane])
@@ -360,78 +354,10 @@ class Added:
             own, lane, r = number[mine.family[~ray]], mine.lane[~ray], mine.rounds[~ray]
             table = added.Table(self._of.at(which), own, self._known.at(r), plans.Plan(*(x[which] for x in self._plan)))
             order, count = choice.order[lane], int(choice.num_nodes.max())
-            moments = table(order, choice.step[lane], count, alias_orders(order))
+            moments = table(order, choice.step[lane], count, choice.aliases[lane])
             decay = table.decay((choice.step * choice.num_nodes)[lane, None])
             found.append(together((*moments, decay), lane, rounds.times[r], len(some)))
         return summed(found)
-
-
-class Steps:
-    """Gaussian steps and Poisson-sampled ones, one direction."""
-
-    most_nodes = _MOST_LONG
-
-    def __init__(self, of: Questions):
-        self.families, self.dropped = np.zeros(0, int), np.zeros(len(of.target))
-        self._variance = of.variance
-        self._sampled = [
-            [(SampledStep(sigma, prob, of.direction), times) for sigma, prob, times in every] for every in of.sampled
-        ]
-        own = [math.fsum(times * step.variance for step, times in every) for every in self._sampled]
-        self.falls = self._variance + np.array(own)
-
-    def seen(self, choice: Choice) -> Real:
-        falls, heights = self._variance.copy(), choice.step * choice.num_nodes
-        for lane, every in enumerate(self._sampled):
-            order, height = float(choice.order[lane]), float(heights[lane])
-            for step, times in every if math.isfinite(height) else ():
-                logs = step.moments(order, height / _LOOKED_AT, _LOOKED_AT + 1, -_STEP_DIGITS)[0]
-                falls[lane] += times * max(float(logs[0] - logs[-_LOOKED_AT // 4 :].max()), 0.0) * 2.0 / height**2
-        return falls
-
-    def guess(self, orders: Real) -> Real:
-        total = 0.5 * orders * (orders - 1.0) * self._variance[:, None]
-        for lane, every in enumerate(self._sampled):
-            for step, times in every:
-                total[lane] += times * step.rough(orders[lane])
-        return total
-
-    real = guess
-
-    def prepare(self, choice: Choice) -> tuple[Any, Any]:
-        return np.ones(0, bool), choice.num_nodes
-
-    def on(self, choice: Choice, some: Any) -> LineMoments:
-        a, half = choice.order[:, None], 0.5 * self._variance[some][:, None]
-        heights = _heights(choice, np.arange(len(some)))
-        b, aliases = heights[:, :-1], alias_orders(choice.order)
-        # the variance is a sum that was rounded once, of terms that were rounded three times
-        modulus, phase = (a * (a - 1.0) - b * b) * half, b * (2.0 * a - 1.0) * half
-        error = 2.0**-49 * (np.abs(modulus) + np.abs(phase) + (a * a + b * b) * half)
-        alias = up(aliases * (aliases - 1.0) * half, 16)
-        rows = [modulus, phase, error, alias, -down(heights[:, -1:] ** 2 * half, 16)]
-        for lane, i in enumerate(some):
-            tolerance = -_STEP_DIGITS - math.log1p(sum(times for _, times in self._sampled[i]))
-            order, step, num = float(choice.order[lane]), float(choice.step[lane]), int(choice.num_nodes[lane])
-            for of, times in self._sampled[i]:
-                for row, more in zip(rows, of.moments(order, step, num, tolerance), strict=False):
-                    row[lane, :num] += times * more
-                for k, c in enumerate(aliases[lane]):
-                    log_moment, _, slack = of.moments(float(c), 0.0, 1, tolerance)
-                    alias[lane, k] += times * float(log_moment[0] + slack[0])
-                rows[4][lane] += times * _decay(of, times, order, heights[lane, -1:], tolerance)
-        found: Any = [x.T for x in rows]
-        return LineMoments(*found)
-
-
-def _decay(of: SampledStep, times: float, order: float, height: Real, tolerance: float) -> Real:
-    """At least log |M/M(a)| of a sampled step beyond `height` [1]: by another contour too, where one says little."""
-    found = of.decay(order, height, tolerance)
-    if times * found[0] > -_FAR_FALL:
-        power = order if of.direction is Direction.REMOVE else 1.0 - order
-        turned = sampled_gaussian_decay(of.noise_multiplier, of.sampling_prob, np.array([power]), float(height[0]))
-        found = np.minimum(found, turned)
-    return found
 
 
 def summed(parts: list[LineMoments]) -> LineMoments:

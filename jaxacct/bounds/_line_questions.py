@@ -1,4 +1,4 @@
-"""Questions about compositions of allocation rounds, Gaussian and Poisson-sampled steps: many at once, one direction.
+"""Questions about compositions of allocation rounds, Gaussian and Laplace steps, sampled or not: one direction each.
 
 A *family* is made of the rounds of a question that share a noise multiplier and have about the same length: one
 transform of a step's likelihood ratio, and one line behind their moments, serve all of them.
@@ -63,24 +63,76 @@ class Rounds(NamedTuple):
         return out
 
 
+class Sampled(NamedTuple):
+    """Steps of one release each, that a record joins with some probability; `Laplace` ones also with 1."""
+
+    lane: Any  # [R], their question
+    noise_multiplier: Real  # [R]
+    prob: Real  # [R]
+    times: Real  # [R], how often each is run
+
+    def at(self, lanes: Any, num: int) -> "Sampled":
+        """Those of some of `num` lanes, which become 0, 1, .."""
+        place = np.full(num, -1)
+        place[lanes] = np.arange(len(lanes))
+        own = place[self.lane]
+        kept = own >= 0
+        return Sampled(own[kept], *(x[kept] for x in self[1:]))
+
+    @classmethod
+    def none(cls) -> "Sampled":
+        """No steps at all."""
+        return sampled(())
+
+
+def no_rounds(num: int) -> Rounds:
+    """`Rounds` (a class) of `num` questions without any."""
+    empty, none = np.zeros(0), np.zeros(0, int)
+    return Rounds(num, none, empty, none, empty, empty)
+
+
+def sampled(every: Sequence[tuple[float, float, float]], lane: int = 0) -> Sampled:
+    """`Sampled` (a class) of one question, from noise multiplier, probability and number of steps."""
+    columns = np.array(every, np.float64).reshape(-1, 3).T
+    return Sampled(np.full(len(every), lane), *columns)
+
+
 class Questions(NamedTuple):
     """What is asked, of which composition."""
 
     target: Real  # [L], delta or epsilon
-    direction: Direction
+    adds: Any  # bool [L]: whether the direction is that of adding a record; where rounds are allocated, all have one
     rounds: Rounds
     variance: Real  # [L], of the loss of all Gaussian steps together: the sum of 1/sigma^2
-    sampled: tuple[tuple[tuple[float, float, float], ...], ...]  # [L], of steps: noise multiplier, probability, number
+    sampled: Sampled  # Gaussian steps, probabilities below 1
+    laplace: Sampled  # Laplace steps
 
     def at(self, lanes: Any) -> "Questions":
         """Some of them."""
+        num = len(self.target)
+        if num == len(lanes) == 1:
+            return self
         return Questions(
             self.target[lanes],
-            self.direction,
+            self.adds[lanes],
             self.rounds.at(lanes),
             self.variance[lanes],
-            tuple(self.sampled[i] for i in lanes),
+            self.sampled.at(lanes, num),
+            self.laplace.at(lanes, num),
         )
+
+    @property
+    def direction(self) -> Direction:
+        """That of all."""
+        return Direction.ADD if self.adds[0] else Direction.REMOVE
+
+    @property
+    def is_plain(self) -> Any:
+        """Which consist of allocation rounds and Gaussian steps alone, bool [L]."""
+        out = np.ones(len(self.target), bool)
+        for every in (self.sampled, self.laplace):
+            out[every.lane] = False
+        return out
 
     def plain(self) -> tuple[Any, Real, Real, Real]:
         """What is not sampled, as rounds: their lanes, noise multipliers, lengths (1: Gaussian) and how often."""
@@ -97,15 +149,16 @@ class Questions(NamedTuple):
 
 def question(
     plain: Sequence[tuple[float, float, float]],
-    sampled: Sequence[tuple[float, float, float]],
+    gaussian: Sequence[tuple[float, float, float]],
     direction: Direction,
     target: float,
+    laplace: Sequence[tuple[float, float, float]] = (),
 ) -> Questions:
     """One question (class `Questions`).
 
     Args:
       plain: noise multiplier, steps (1: a Gaussian step) and number of rounds.
-      sampled: noise multiplier, sampling probability and number of steps.
+      gaussian, laplace: noise multiplier, sampling probability and number of steps.
       direction: whose pair is asked about.
       target: delta or epsilon.
     """
@@ -126,7 +179,10 @@ def question(
         np.array([length for _, length, _ in runs]),
         np.array([count for *_, count in runs]),
     )
-    return Questions(np.array([float(target)]), direction, rounds, np.array([variance]), (tuple(sampled),))
+    steps = sampled(gaussian), sampled(laplace)
+    return Questions(
+        np.array([float(target)]), np.array([direction is Direction.ADD]), rounds, np.array([variance]), *steps
+    )
 
 
 def epochs(noise_multiplier: Real, steps: Real, first_times: Real, second_times: Real) -> Rounds:

@@ -15,8 +15,9 @@ from jaxacct._method import Query
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._line_answers import solved
 from jaxacct.bounds._line_choice import Choice, best, choose, interpolated
-from jaxacct.bounds._line_parts import MOST_ORDER, Added, Clipped, Part, Rays, Steps, summed
+from jaxacct.bounds._line_parts import MOST_ORDER, Added, Clipped, Part, Rays, summed
 from jaxacct.bounds._line_questions import Questions
+from jaxacct.bounds._line_steps import steps_of
 from jaxacct.bounds._one_moment import added_upper, is_likely_enough
 from jaxacct.divergence.allocation import _added_plans as plans
 from jaxacct.divergence.allocation._grid import Real
@@ -146,13 +147,10 @@ def _removed(of: Questions, size: int, by_ray: Any, mass: Real | float) -> list[
     return parts
 
 
-def _steps(of: Questions) -> list[Part]:
-    return [Steps(of)] if of.variance.any() or any(of.sampled) else []
-
-
 def _parts(of: Questions, query: Query, size: int, share: float, by_ray: Any) -> tuple[list[Part], Real]:
     """What the questions are made of; and delta [L], about."""
-    others, rounds = _steps(of), of.rounds
+    others: list[Part] = [*steps_of(of)]
+    rounds = of.rounds
     if of.direction is Direction.ADD:
         if len(rounds.lane):
             falls = rounds.total(rounds.uses / (rounds.mean * rounds.noise_multiplier**2))
@@ -280,7 +278,7 @@ def add(of: Questions, query: Query, enough: Real | float = 0.0) -> Ends[Real]:
     lower, upper = np.zeros(num), np.full(num, query.worst)
     enough = enough + lower
     lane, noise, steps, times = of.plain()
-    is_plain = np.array([not every for every in of.sampled])
+    is_plain = of.is_plain
     likely = is_plain & is_likely_enough(noise, steps, times, lane, query, of.target, enough)
 
     def by_one_moment(lanes: Any) -> None:

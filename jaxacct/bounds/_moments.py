@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, itself
 from jaxacct._types import Bound, Direction, Ends
-from jaxacct.bounds._line_questions import Questions, epochs, question
+from jaxacct.bounds._line_questions import Questions, Sampled, epochs, question
 from jaxacct.bounds._many_lines import ends, is_lost, reaches
 from jaxacct.bounds._parts import flattened
 from jaxacct.composition import allocation_groups
@@ -137,7 +137,9 @@ def many_brackets(
     found, below = {}, np.zeros(len(lanes))
     for d in directions:
         lower, upper = np.zeros(len(sigma)), np.full(len(sigma), query.worst)
-        of = Questions(asked, d, rounds, 0.0 * asked, ((),) * len(lanes))
+        of = Questions(
+            asked, np.full(len(lanes), d is Direction.ADD), rounds, 0.0 * asked, Sampled.none(), Sampled.none()
+        )
         lower[lanes], upper[lanes] = ends(of, query, below, is_whole=not is_single)
         below = lower[lanes]
         found[d] = Ends(lower, upper if query is Query.EPSILON else np.maximum(upper, LEAST_NORMAL))

@@ -46,8 +46,13 @@ def added_upper(sigma: Real, steps: Real, times: Real, lane: Any, query: Query, 
         at = slice(start, start + _BLOCK)
         found = log_negative_moments(sigma[at], steps[at], powers[lane[at]])
         np.add.at(total, lane[at], times[at, None] * found)
+    return from_moments(total, powers, query, target)
+
+
+def from_moments(log_moments: Real, powers: Real, query: Query, target: Real) -> Real:
+    """Upper ends [L] at `target` [L] from upper bounds on log M at orders 1 + `powers` [L, P], of any composition."""
     # (1 - 1/a)^(a-1) / a is p^p / a^a
-    terms: list[Any] = [total, powers * np.log(powers), -(1.0 + powers) * np.log1p(powers)]
+    terms: list[Any] = [log_moments, powers * np.log(powers), -(1.0 + powers) * np.log1p(powers)]
     at_target = np.log(target)[:, None] if query is Query.EPSILON else powers * target[:, None]
     terms.append(-at_target)
     bound = sum(terms) + 2.0**-46 * (1.0 + sum(np.abs(x) for x in terms))

@@ -1,4 +1,4 @@
-"""Complex moments of one Laplace release, Poisson-sampled or not, on the host, for a contour of any length.
+"""Complex moments of Laplace releases, Poisson-sampled or not, on the host, for contours of any length.
 
 With x = 1/b under Q the loss v of the release is -x with probability 1/2, x with probability e^-x / 2, and between them
 it has the density e^(-(v + x)/2) / 4. R = 1 - q + q e^v is the likelihood ratio of a step that is sampled with
@@ -7,16 +7,15 @@ with a > 1 and b >= 0. Both are E[R^w], w = alpha + ib, alpha = a or 1 - a; the 
 
 The atoms do not decay with the height b, the density between them does: |M(a + iy)|^T falls to the share of the T-fold
 composition, tilted by a, in which every loss is an atom. Where that is next to nothing a contour is short.
+
+Shapes: [R] different steps, each of one direction.
 """
 
-import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._types import Direction
-from jaxacct.divergence._inversion import Line, LineMoments
 from jaxacct.special import gauss_legendre, rows_times, rows_times_rows, turn
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
@@ -38,9 +37,9 @@ class _Law(NamedTuple):
     """The law of L on a rule's nodes, which are sorted: the two atoms are the first and the last.
 
     Attributes:
-      log_weights: [N + 2].
-      levels: [N + 2], L.
-      blur: [N + 2], what a level errs by, in units of 2^-50.
+      log_weights: [R, N + 2].
+      levels: [R, N + 2], L.
+      blur: [R, N + 2], what a level errs by, in units of 2^-50.
     """
 
     log_weights: Real
@@ -48,112 +47,134 @@ class _Law(NamedTuple):
     blur: Real
 
 
-class LaplaceStep(NamedTuple):
-    """One step in one direction, as a round of a contour (`jaxacct.divergence._contour.Round`).
+class LaplaceRule(NamedTuple):
+    """A rule between the atoms for moments of one order.
 
-    Noise of scale b = 1 / `largest` over the sensitivity, q = `sampling_prob` in (0, 1].
+    Attributes:
+      order, height: [R], a, and the height up to which the rule is meant to serve.
+      law: the law on it.
+      log_errors: [R, K], log of what it errs by up to each of K equal parts of the height.
+      log_moment: [R], log M(a) by it.
+      weights: [R, N + 2], the share of each node in that.
     """
 
-    largest: float
-    sampling_prob: float
-    direction: Direction
+    order: Real
+    height: Real
+    law: _Law
+    log_errors: Real
+    log_moment: Real
+    weights: Real
+
+    def at(self, some: Any) -> "LaplaceRule":
+        """That of some steps."""
+        law = _Law(*(x[some] for x in self.law))
+        return LaplaceRule(self.order[some], self.height[some], law, *(x[some] for x in self[3:]))
+
+
+class LaplaceSteps(NamedTuple):
+    """Steps: noise of scale b = 1 / `largest` [R] over the sensitivity, `sampling_prob` [R] in (0, 1].
+
+    `adds` [R] says whether the direction is that of adding a record. They answer as the `SampledSteps` of
+    `jaxacct.divergence.gaussian._sampled_step` do.
+    """
+
+    largest: Real
+    sampling_prob: Real
+    adds: Any
 
     def _power(self, order: Any) -> Any:
-        return order if self.direction is Direction.REMOVE else 1.0 - order
+        return np.where(self.adds.reshape(-1, *(1,) * (order.ndim - 1)), 1.0 - order, order)
+
+    def at(self, some: Any) -> "LaplaceSteps":
+        """Some of them."""
+        return LaplaceSteps(*(x[some] for x in self))
 
     @property
-    def variance(self) -> float:
-        """The variance of the loss under Q."""
-        law = _law(self, _NUM_NODES[0])
+    def variance(self) -> Real:
+        """The variance of the loss under Q [R]."""
+        law = self._law(_NUM_NODES[0])
         weights = np.exp(law.log_weights)
-        mean = float(rows_times(weights, law.levels))
-        return float(rows_times(weights, (law.levels - mean) ** 2))
+        mean = rows_times(weights, law.levels)
+        return rows_times(weights, (law.levels - mean[:, None]) ** 2)
 
     @property
-    def largest_order(self) -> float:
-        """inf: every moment is finite."""
-        return math.inf
+    def largest_order(self) -> Real:
+        """inf [R]: every moment is finite."""
+        return np.full(len(self.largest), math.inf)
 
     @property
-    def highest(self) -> float:
-        """About the height up to which the longest rule resolves moments."""
-        low, high = _levels(np.array([-self.largest, self.largest]), self.sampling_prob)
-        return _RESOLVED / max(float(high - low), 1e-300)
+    def highest(self) -> Real:
+        """About the height up to which the longest rule resolves moments [R]."""
+        low, high = _levels(np.stack([-self.largest, self.largest]), self.sampling_prob)
+        return _RESOLVED / np.maximum(high - low, 1e-300)
 
     # What compares contours, and certifies nothing
 
     def rough(self, orders: Real) -> Real:
-        """About log M [A] at real `orders` [A]."""
-        law = _law(self, _NUM_NODES[2])
-        exponents = law.log_weights + self._power(orders)[:, None] * law.levels
-        top = exponents.max(axis=1)
-        return top + np.log(np.exp(exponents - top[:, None]).sum(axis=1))
+        """About log M [R, A] at real `orders` [R, A]."""
+        law = self._law(_NUM_NODES[2])
+        exponents = law.log_weights[:, None, :] + self._power(orders)[:, :, None] * law.levels[:, None, :]
+        top = exponents.max(axis=2)
+        return top + np.log(np.exp(exponents - top[:, :, None]).sum(axis=2))
 
     def rough_modulus(self, orders: Real, heights: Real) -> Real:
-        """About the largest log |M(a + iy)| [A, H], y >= b, at `orders` [A] and `heights` b [H]."""
+        """About the largest log |M(a + iy)| [R, A, H], y >= b, at `orders` [R, A] and `heights` b [R, H]."""
         rough = self.rough(orders)
-        falls = [
-            self._share_left(float(a), float(log_moment), heights) for a, log_moment in zip(orders, rough, strict=True)
-        ]
-        return rough[:, None] + np.log(np.minimum(np.stack(falls), 1.0))
+        return rough[:, :, None] + np.log(np.minimum(self._share_left(orders, rough, heights), 1.0))
 
     # What is certified
 
-    def on_line(self, line: Line, log_tolerance: float) -> LineMoments:
-        """`LineMoments` [N, 1] on a line of equally spaced nodes with one lane, every error bounded.
-
-        `log_tolerance` is the logarithm of the error, relative to M(a), that the rule between the atoms should leave.
-        Of the decay it only says that |M(a + ib)| <= M(a): `decay` knows more.
-        """
-        order, heights = float(line.order[0]), np.asarray(line.heights)[:, 0]
-        step = float(heights[1]) if len(heights) > 1 else 0.0
-        modulus, phase, error = self.moments(order, step, len(heights), log_tolerance)
-        alias = [self._log_alias(float(c), log_tolerance) for c in np.asarray(line.alias_orders)[:, 0]]
-        columns: Any = (modulus, phase, error, np.asarray(alias), np.zeros(1))
-        return LineMoments(*(x[:, None] for x in columns))
-
-    def moments(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Real, Real, Real]:
-        """(log |M|, arg M, e) [num] at s = order + i step n, n < num: M errs by at most expm1(e), relative.
+    def moments(self, rule: LaplaceRule, step: Real, num: int) -> tuple[Real, Real, Real]:
+        """(log |M|, arg M, e) [R, num] at s = order + i step n, n < num: M errs by at most expm1(e), relative.
 
         The heights factor as n = n1 B + n2, so that one product of matrices takes the place of num times as many
         exponentials. In units of M(a), a sum of terms whose sizes add up to 1 errs by `_ROUNDING` and by what the
         exponents w L do, |w| 2^-50 times the mean of `blur`; beside it stands the error of the rule. Where that is half
         the sum or more, the moment is below three times the error E, and below 1: the lesser of the two takes its
-        place, and errs by twice itself at most, expm1(log 3).
+        place, and errs by twice itself at most, expm1(log 3). Heights beyond the rule's are not asked for.
         """
+        law, step = rule.law, step[:, None]
         heights: Real = step * np.arange(num, dtype=np.float64)
-        law, log_rules = self._chosen(order, step * num, log_tolerance)
-        log_moment, weights = self._tilted(order, law)
         rows = max(1, math.isqrt(num))
-        coarse = step * rows * np.arange(-(-num // rows))
+        coarse = step * (rows * np.arange(-(-num // rows)))
         fine = step * np.arange(rows)
-        by_coarse, by_fine = (turn(b[:, None] * law.levels) for b in (coarse, fine))
-        total = rows_times_rows(by_coarse * weights, by_fine).ravel()[:num]
+        by_coarse, by_fine = (turn(b[:, :, None] * law.levels[:, None, :]) for b in (coarse, fine))
+        total = rows_times_rows(by_coarse * rule.weights[:, None, :], by_fine).reshape(len(step), -1)[:, :num]
         # the rule errs less at smaller heights
-        block = np.minimum(np.arange(num) * _NUM_BLOCKS // num, _NUM_BLOCKS - 1)
-        by_rule = np.exp(np.minimum(log_rules - log_moment, 600.0))
-        error = self._rounding(order, heights, law, weights) + by_rule[block]
+        num_blocks = rule.log_errors.shape[1]
+        part = np.maximum(rule.height[:, None], 1e-300) / num_blocks
+        block = np.minimum(heights / part, num_blocks - 1.0).astype(int)
+        by_rule = np.exp(np.minimum(rule.log_errors - rule.log_moment[:, None], 600.0))
+        error = self._rounding(rule, heights) + np.take_along_axis(by_rule, block, 1)
         size = np.hypot(total.real, total.imag)
         known = size > 2.0 * error
         size = np.where(known, size, np.minimum(3.0 * error, 1.0))
         relative = np.where(known, error / np.where(known, size, 1.0), 0.0)
-        slack = np.where(known, -np.log1p(-relative), math.log(3.0)) + 2.0**-50 * (4.0 + abs(log_moment) - np.log(size))
-        phase = np.arctan2(total.imag, total.real) * (1.0 if self.direction is Direction.REMOVE else -1.0)
-        return log_moment + np.log(size), phase, slack + 2.0**-50 * np.abs(phase)
+        log_moment, log_size = rule.log_moment[:, None], np.log(size)
+        slack = np.where(known, -np.log1p(-relative), math.log(3.0))
+        slack = slack + 2.0**-50 * (4.0 + np.abs(log_moment) - log_size)
+        phase = np.arctan2(total.imag, total.real) * np.where(self.adds, -1.0, 1.0)[:, None]
+        return log_moment + log_size, phase, slack + 2.0**-50 * np.abs(phase)
 
-    def decay(self, order: float, heights: Real, log_tolerance: float) -> Real:
-        """Upper bounds [K] on log |M(a + iy) / M(a)|, each for every y >= its height b, `heights` [K].
+    def real_moment(self, rule: LaplaceRule) -> Real:
+        """At least log M(a) [R]; inf where little is known."""
+        error = self._real_error(rule)
+        found = rule.log_moment + 2.0**-50 * (4.0 + np.abs(rule.log_moment))
+        return np.where(error < 0.5, found - np.log1p(-np.minimum(error, 0.5)), math.inf)
+
+    def decay(self, rule: LaplaceRule, log_moment: Real, heights: Real) -> Real:
+        """Upper bounds [R, K] on log |M(a + iy) / M(a)|, each for every y >= its height b, `heights` [R, K].
 
         The atoms' share of M(a), and for what lies between them (`_share_left`) at most that at b.
         """
-        log_moment, error = self._real_moment(order, log_tolerance)
-        if not error < 0.5:
-            return np.zeros(len(heights))
-        share = self._share_left(order, log_moment, heights) * (1.0 + 2.0**-30) / (1.0 - error)
-        return np.minimum(np.log(share), 0.0)
+        del log_moment  # its lower end is wanted
+        error = self._real_error(rule)[:, None]
+        left = self._share_left(rule.order[:, None], rule.log_moment[:, None], heights)[:, 0, :]
+        share = left * (1.0 + 2.0**-30) / (1.0 - np.minimum(error, 0.5))
+        return np.where(error < 0.5, np.minimum(np.log(share), 0.0), 0.0)
 
-    def _share_left(self, order: float, log_moment: float, heights: Real) -> Real:
-        """At least |M(a + iy)| / M(a) [K] for all y >= b, `heights` [K], given log M(a); up to 2^-30 of itself.
+    def _share_left(self, orders: Real, log_moments: Real, heights: Real) -> Real:
+        """At least |M(a + iy)| / M(a) [R, A, K], y >= b, `heights` [R, K], given log M(a) [R, A]; to 2^-30 of itself.
 
         The atoms, what lies between them up to some v0, and above it the integral of G e^(iyL) over L, with the density
         G = e^(-(v + x)/2) R^alpha / (4 p), p = q e^v / R = dL/dv. Per unit of v log G rises by (alpha + 1) p - 3/2, and
@@ -162,60 +183,58 @@ class LaplaceStep(NamedTuple):
         a grid the best one counts. The mass up to v0 is at most that of chords, since g = e^(-v/2) R^alpha is convex:
         g'' is g times 1/4 + alpha (alpha - 1) p^2.
         """
-        x, q, power = self.largest, self.sampling_prob, self._power(order)
-        edges = np.linspace(-x, x, _NUM_CELLS + 1)
+        x, q, power = self.largest[:, None], self.sampling_prob[:, None], self._power(orders)[:, :, None]
+        edges = x * np.linspace(-1.0, 1.0, _NUM_CELLS + 1)
         levels = _levels(edges, q)
-        log_p = np.minimum(math.log(q) + edges - levels, 0.0)
-        ends = levels[[0, -1]]
-        log_atoms = np.array([math.log(0.5), math.log(0.5) - x]) + power * ends - log_moment
-        log_density = -0.5 * (edges + x) + power * levels - math.log(4.0) - log_moment
-        with np.errstate(over="ignore"):
-            density, in_level = np.exp(log_density), np.exp(log_density - log_p)
-        below = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))]) * (2.0 * x / _NUM_CELLS)
+        log_p = np.minimum(np.log(q) + edges - levels, 0.0)[:, None, :]
+        log_moment, halves = log_moments[:, :, None], (0.5 * (edges + x))[:, None, :]
+        raised = power * levels[:, None, :] - log_moment
+        log_atoms = np.concatenate([raised[:, :, :1], raised[:, :, -1:] - x[:, :, None]], axis=2) + math.log(0.5)
+        log_density = raised - halves - math.log(4.0)
+        density, in_level = np.exp(log_density), np.exp(log_density - log_p)
+        cells = 0.5 * (density[:, :, 1:] + density[:, :, :-1])
+        below = np.zeros(density.shape)
+        np.cumsum(cells, axis=2, out=below[:, :, 1:])
+        below = below * (2.0 * x / _NUM_CELLS)[:, :, None]
         slopes = (power + 1.0) * np.exp(log_p) - 1.5
-        last = in_level[-1]
-        largest = np.where(slopes > 0.0, last, np.where(slopes[-1] < 0.0, in_level, in_level + last))
-        left = np.min(below + 2.0 * largest / heights[:, None], axis=1)
-        return np.minimum(float(np.exp(log_atoms).sum()) + left, 1.0)
+        last = in_level[:, :, -1:]
+        falling = np.where(slopes[:, :, -1:] < 0.0, in_level, in_level + last)
+        largest = 2.0 * np.where(slopes > 0.0, last, falling)
+        left = np.stack([np.min(below + largest / b[:, None, None], axis=2) for b in heights.T], axis=2)
+        return np.minimum(np.exp(log_atoms).sum(2)[:, :, None] + left, 1.0)
 
-    def _real_moment(self, order: float, log_tolerance: float) -> tuple[float, float]:
-        """log M(a), and what M(a) may err by, relative."""
-        law, log_rules = self._chosen(order, 0.0, log_tolerance)
-        log_moment, weights = self._tilted(order, law)
-        by_rule = math.exp(min(float(log_rules[0]) - log_moment, 600.0))
-        return log_moment, float(self._rounding(order, np.zeros(1), law, weights)[0]) + by_rule
+    def _real_error(self, rule: LaplaceRule) -> Real:
+        """What M(a) may err by [R], relative."""
+        by_rule = np.exp(np.minimum(rule.log_errors[:, 0] - rule.log_moment, 600.0))
+        return self._rounding(rule, np.zeros((len(by_rule), 1)))[:, 0] + by_rule
 
-    def _log_alias(self, order: float, log_tolerance: float) -> float:
-        """At least log M(a)."""
-        log_moment, error = self._real_moment(order, log_tolerance)
-        return log_moment + 2.0**-50 * (4.0 + abs(log_moment)) - math.log1p(-error) if error < 0.5 else math.inf
+    def _rounding(self, rule: LaplaceRule, heights: Real) -> Real:
+        """What rounding may do to a sum of terms of sizes that add up to 1, at `heights` [R, K]."""
+        rate = 2.0**-50 * rows_times(rule.weights, rule.law.blur)[:, None]
+        return (np.abs(self._power(rule.order))[:, None] + heights) * rate + _ROUNDING
 
-    def _rounding(self, order: float, heights: Real, law: _Law, weights: Real) -> Real:
-        """What rounding may do to a sum of terms of sizes `weights` [N + 2], which add up to 1, at `heights` [K]."""
-        rate = 2.0**-50 * float(rows_times(weights, law.blur))
-        return (abs(self._power(order)) + heights) * rate + _ROUNDING
+    def for_height(self, rule: LaplaceRule, log_tolerance: Real, height: Real) -> LaplaceRule:
+        """That of the same orders for moments up to `height` [R]."""
+        return rule if np.all(height <= rule.height) else self.rule(rule.order, log_tolerance, height)
 
-    def _tilted(self, order: float, law: _Law) -> tuple[float, Real]:
-        """log M(a) by the rule, and the share [N + 2] of each node in it."""
-        exponents = law.log_weights + self._power(order) * law.levels
-        top = float(exponents.max())
-        weights = np.exp(exponents - top)
-        total = float(weights.sum())
-        return top + math.log(total), weights / total
+    def rule(self, order: Real, log_tolerance: Real, height: Real) -> LaplaceRule:
+        """The shortest rule (class `LaplaceRule`) that is right to `log_tolerance` [R] of M(a) up to `height` [R].
 
-    def _chosen(self, order: float, height: float, log_tolerance: float) -> tuple[_Law, Real]:
-        """The law on the shortest rule that is right to `log_tolerance` of M(a) up to `height`, and its log errors.
-
-        They are those up to each of `_NUM_BLOCKS` equal parts of the height.
+        One for all steps, `order` [R].
         """
-        rough = float(self.rough(np.array([order]))[0])
-        errors = self._log_rule(order, height * np.arange(1.0, _NUM_BLOCKS + 1.0) / _NUM_BLOCKS)
-        fits = np.flatnonzero(errors[:, -1] - rough <= log_tolerance)
-        at = int(fits[0]) if fits.size else len(_NUM_NODES) - 1
-        return _law(self, _NUM_NODES[at]), errors[at]
+        rough, num = self.rough(order[:, None])[:, 0], _NUM_BLOCKS if height.any() else 1
+        errors = self._log_rule(order, height[:, None] * (np.arange(1.0, num + 1.0) / num))
+        fits = np.all(errors[:, :, -1] - rough <= log_tolerance, axis=1)
+        at = int(fits.argmax()) if fits.any() else len(_NUM_NODES) - 1
+        law = self._law(_NUM_NODES[at])
+        exponents = law.log_weights + self._power(order)[:, None] * law.levels
+        top = exponents.max(axis=1)
+        weights = np.exp(exponents - top[:, None])
+        total = weights.sum(axis=1)
+        return LaplaceRule(order, height, law, errors[at], top + np.log(total), weights / total[:, None])
 
-    def _log_rule(self, order: float, heights: Real) -> Real:
-        """log of what Gauss's rules may err by [rules, K], `_NUM_NODES`, for any moment up to each of `heights` [K].
+    def _log_rule(self, order: Real, heights: Real) -> Real:
+        """log of what Gauss's rules may err by [rules, R, K], `_NUM_NODES`, for any moment up to `heights` [R, K].
 
         The integrand f(v) = e^(-(v + x)/2) R^w / 4 is analytic for |Im v| < pi. On an ellipse about [-x, x] with
         semiaxes x (rho + 1/rho)/2 and t = x (rho - 1/rho)/2 < pi let v = u + i y, and p the posterior probability at u:
@@ -226,7 +245,7 @@ class LaplaceStep(NamedTuple):
         largest y. The rule errs by at most 64/15 F rho^(-2 N) / (1 - rho^-2) on [-1, 1], F the largest |f| on the
         ellipse (Trefethen, Approximation Theory and Approximation Practice, Theorem 19.3).
         """
-        x, q, power = self.largest, self.sampling_prob, self._power(order)
+        x, q, power = (z[:, None, None] for z in (self.largest, self.sampling_prob, self._power(order)))
         t = np.array(_TURNS)[:, None]
         rho = t / x + np.hypot(1.0, t / x)
         angles = np.linspace(0.0, math.pi, _NUM_ARCS + 1)
@@ -236,42 +255,48 @@ class LaplaceStep(NamedTuple):
         levels = _levels(u, q)
         p = np.minimum(q * np.exp(u - levels), 1.0)
         sizes = power * levels - 0.5 * u
-        high, low = p[:, :-1], p[:, 1:]
-        turned = high + (1.0 - high) * np.cos(y)
+        high, low = p[..., :-1], p[..., 1:]
+        cos, sin = np.cos(y), np.sin(y)
         most = np.arcsin(np.minimum(high / np.maximum(1.0 - high, 0.5), 1.0))
-        argument = np.where(turned >= 0.0, np.arctan2(high * np.sin(y), 1.0 - high * (1.0 - np.cos(y))), most)
-        if power > 0.0:
-            log_size = np.maximum(sizes[:, :-1], sizes[:, 1:])
-        else:
+        argument = np.arctan2(high * sin, 1.0 - high * (1.0 - cos))
+        argument = np.where(high + (1.0 - high) * cos >= 0.0, argument, most)
+        log_size, adds = np.maximum(sizes[..., :-1], sizes[..., 1:]), np.flatnonzero(self.adds)
+        if adds.size:
+            low, high = low[adds], high[adds]
             spread = np.maximum(low * (1.0 - low), high * (1.0 - high))
             spread = np.where((low <= 0.5) & (high >= 0.5), 0.25, spread)
-            log_size = sizes[:, 1:] + 0.5 * power * np.log(np.maximum(1.0 - 2.0 * spread * (1.0 - np.cos(y)), 1e-300))
-        largest = np.max(log_size[:, None, :] + heights[:, None] * argument[:, None, :], axis=-1)
-        largest = largest - 0.5 * x + math.log(x / 4.0) + math.log(64.0 / 15.0) - np.log1p(-(rho**-2.0))
-        # sums of a few logarithms, each by some ULP of itself; of the height times an argument below pi too
-        largest = largest + 2.0**-40 * (1.0 + np.abs(sizes).max() + heights)
-        return np.min(largest - 2.0 * np.array(_NUM_NODES)[:, None, None] * np.log(rho), axis=1)
+            least = np.log(np.maximum(1.0 - 2.0 * spread * (1.0 - cos), 1e-300))
+            log_size[adds] = sizes[adds, :, 1:] + 0.5 * power[adds] * least
+        rho, x = rho[:, :, 0], x[:, :, 0]
+        room = 2.0**-40 * (1.0 + np.abs(sizes).max((1, 2)))[:, None]
+        found = []
+        for b in heights.T[:, :, None]:
+            largest = np.max(log_size + b[:, :, None] * argument, axis=2)
+            largest = largest - 0.5 * x + np.log(x / 4.0) + math.log(64.0 / 15.0) - np.log1p(-(rho**-2.0))
+            # sums of a few logarithms, each by some ULP of itself; of the height times an argument below pi too
+            found.append(largest + room + 2.0**-40 * b)
+        rates = 2.0 * np.array(_NUM_NODES)[:, None, None] * np.log(rho)
+        return np.stack([np.min(largest - rates, axis=2) for largest in found], axis=2)
+
+    def _law(self, num: int) -> _Law:
+        """The law of L on the atoms and on Gauss's rule with `num` nodes between them.
+
+        v errs by 8 units of 2^-53 of x, of which L makes p times as much; the logarithm by some more of itself.
+        """
+        x, q = self.largest[:, None], self.sampling_prob[:, None]
+        nodes, weights = gauss_legendre(num)
+        losses = x * np.concatenate([[-1.0], nodes, [1.0]])
+        log_weights = np.empty(losses.shape)
+        log_weights[:, 1:-1] = np.log(weights) + np.log(0.25 * x) - 0.5 * (losses[:, 1:-1] + x)
+        log_weights[:, 0], log_weights[:, -1] = math.log(0.5), math.log(0.5) - self.largest
+        levels = _levels(losses, q)
+        p = np.minimum(q * np.exp(losses - levels), 1.0)
+        return _Law(log_weights, levels, 2.0 * np.abs(levels) + 2.0 * x * p)
 
 
-def _levels(losses: Real, q: float) -> Real:
-    """log(1 - q + q e^v) [N] at v, `losses` [N], without cancellation."""
+def _levels(losses: Real, q: Any) -> Real:
+    """log(1 - q + q e^v) [..] at v, `losses`, without cancellation; `q` broadcasts."""
     excess = q * np.expm1(losses)
     near = excess > -0.25
     far = (1.0 - q) + q * np.exp(np.where(near, 0.0, losses))
     return np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(far))
-
-
-@functools.lru_cache(maxsize=16)
-def _law(step: LaplaceStep, num: int) -> _Law:
-    """The law of L on the atoms and on Gauss's rule with `num` nodes between them.
-
-    v errs by 8 units of 2^-53 of x, of which L makes p times as much; the logarithm by some more of itself.
-    """
-    x, q = step.largest, step.sampling_prob
-    nodes, weights = gauss_legendre(num)
-    losses = np.concatenate([[-x], x * nodes, [x]])
-    inner = np.log(weights) + math.log(0.25 * x) - 0.5 * (losses[1:-1] + x)
-    log_weights = np.concatenate([[math.log(0.5)], inner, [math.log(0.5) - x]])
-    levels = _levels(losses, q)
-    p = np.minimum(q * np.exp(losses - levels), 1.0)
-    return _Law(log_weights, levels, 2.0 * np.abs(levels) + 2.0 * x * p)

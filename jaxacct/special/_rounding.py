@@ -17,6 +17,8 @@ below `LEAST_NORMAL`, which XLA flushes to 0.
 import math
 from typing import Any
 
+import numpy as np
+
 from jaxacct.special._logspace import log_sum_exp
 from jaxacct.special._namespace import stop_gradient, xp
 
@@ -58,10 +60,10 @@ def grown(prob: float, exponent: float, ulps: int) -> float:
     return min(1.0, max(up(prob * half * half, ulps), LEAST_NORMAL))
 
 
-def with_few_bits(x: float, num_bits: int) -> float:
-    """`x` > 0 rounded down to `num_bits` significant bits: its multiples up to 2^(53 - num_bits) are exact doubles."""
-    mantissa, exponent = math.frexp(x)
-    return math.ldexp(math.floor(math.ldexp(mantissa, num_bits)), exponent - num_bits)
+def with_few_bits(x: Any, num_bits: int) -> Any:
+    """`x` > 0 [..] rounded down to `num_bits` significant bits: multiples up to 2^(53 - num_bits) are exact doubles."""
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.floor(np.ldexp(mantissa, num_bits)), exponent - num_bits)
 
 
 def finite_size(x: Any) -> Any:

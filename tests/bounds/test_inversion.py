@@ -10,7 +10,11 @@ import pytest
 from support.answers import EPSILON, refined
 
 import jaxacct as ja
+from jaxacct._types import Direction
 from jaxacct.bounds._host_line import is_of_gaussians
+from jaxacct.bounds._line_choice import Choice
+from jaxacct.bounds._line_questions import question
+from jaxacct.bounds._line_steps import Steps
 from jaxacct.divergence import _inversion
 from jaxacct.divergence._inversion import (
     ALIAS_FACTORS,
@@ -22,7 +26,6 @@ from jaxacct.divergence._inversion import (
     _trapezoid,
     delta_ends,
 )
-from jaxacct.divergence.gaussian._line import gaussian_line
 
 RUNS = [
     # sigma, sampling probability, steps
@@ -71,7 +74,8 @@ def _gaussian_sum(period: float, num_nodes: int, epsilon: float = 2.0) -> tuple[
 
     order, at = np.array([4.0]), np.array([epsilon])
     line = _line(order, np.array([period]), num_nodes)
-    moments = gaussian_line(line, np.ones(1))
+    columns: Any = (order, 2.0 * np.pi / line.period, np.array([num_nodes]), line.alias_orders.T, at, at)
+    moments = Steps(question([(1.0, 1.0, 1.0)], [], Direction.REMOVE, 0.5)).on(Choice(*columns), np.arange(1))
     found = _trapezoid(line, _summands(line, moments), at)
     scale = np.exp(moments.log_modulus[0] + at * (1.0 - order))
     ends, aliases = delta_ends(line, moments, at), np.exp(_aliases(line, moments, at))

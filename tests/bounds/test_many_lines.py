@@ -11,7 +11,7 @@ import jaxacct as ja
 from jaxacct._method import Query
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds import _line_answers
-from jaxacct.bounds._line_questions import Questions, epochs
+from jaxacct.bounds._line_questions import Questions, Sampled, epochs
 from jaxacct.bounds._many_lines import ends
 from jaxacct.bounds._moments import many_brackets
 from jaxacct.divergence.allocation import _added_lanes as added
@@ -36,7 +36,8 @@ def _settings(seed, size, least_noise=0.5):
 def _questions(direction, sigma, steps, selected, epoch, target):
     size, larger = steps // selected, steps % selected
     rounds = epochs(sigma, size, (selected - larger) * epoch, larger * epoch)
-    return Questions(target, direction, rounds, 0.0 * target, ((),) * len(target))
+    adds = np.full(len(target), direction is ADD)
+    return Questions(target, adds, rounds, 0.0 * target, Sampled.none(), Sampled.none())
 
 
 @pytest.mark.parametrize("direction", [REMOVE, ADD])

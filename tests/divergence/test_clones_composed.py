@@ -78,7 +78,7 @@ def test_a_release_may_be_as_large_as_it_likes():
     pair, choice = (2.0, 0.05, 1.0), None
     with np.errstate(all="ignore"):
         of = composed._moments(pair, 2.0, -3.0)
-        choice = composed.choose_line([(of, 2.0)], 1.0, -3.0)
+        choice = composed._chosen(of, 2.0, 1.0, -3.0)
         run = composed._run(of, 2.0, choice, composed._nodes(of, 2.0, choice))
         for v in (1e-3, 1e-2, 0.1):
             smoothed = composed._with_releases(run, v)

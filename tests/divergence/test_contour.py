@@ -2,6 +2,7 @@
 
 import functools
 import math
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -10,13 +11,16 @@ from scipy.special import ndtr
 from support.one_step import true_delta
 
 import jaxacct as ja
-from jaxacct._types import Direction
-from jaxacct.divergence._contour import _by_one_moment, bracket
+from jaxacct._method import Query
+from jaxacct._types import Direction, Ends
+from jaxacct.bounds._line_passes import ends_of_steps
+from jaxacct.bounds._line_questions import question
+from jaxacct.bounds._line_steps import Steps
+from jaxacct.bounds._one_moment import from_moments
 from jaxacct.divergence._one_sampled_step import one_step_delta
 from jaxacct.divergence.gaussian import _sampled_step
-from jaxacct.divergence.gaussian._line import GaussianStep
 from jaxacct.divergence.gaussian._pair import gaussian_profile
-from jaxacct.divergence.gaussian._sampled_step import SampledStep
+from jaxacct.divergence.gaussian._sampled_step import SampledSteps
 
 STEPS = [
     # sigma, q, order a, distance of the heights, their number
@@ -30,11 +34,43 @@ STEPS = [
 ]
 
 
-def _excess(step: SampledStep, s: mp.mpc) -> mp.mpc:
+def _step(sigma: float, q: float, direction: Direction) -> SampledSteps:
+    return SampledSteps(np.array([sigma]), np.array([q]), np.array([direction is Direction.ADD]))
+
+
+def _moments(step: SampledSteps, order: float, distance: float, num: int, log_tolerance: float) -> tuple[Any, ...]:
+    """Of the only step: log |M|, its phase and error [num]."""
+    rule = step.rule(np.array([order]), np.array([log_tolerance]))
+    return tuple(x[0] for x in step.moments(rule, np.array([distance]), num))
+
+
+def _ends(
+    every: list[tuple[float, ...]],
+    direction: Direction = Direction.REMOVE,
+    *,
+    epsilon: float | None = None,
+    log_delta: float | None = None,
+    width: float,
+) -> Ends[float]:
+    """Of log delta at `epsilon`, or of epsilon at `log_delta`.
+
+    Steps are (noise multiplier, number) of a Gaussian, or (noise multiplier, probability, number).
+    """
+    query, target = (Query.DELTA, epsilon) if epsilon is not None else (Query.EPSILON, math.exp(log_delta or 0.0))
+    plain = [(step[0], 1.0, step[1]) for step in every if len(step) == 2]
+    found = ends_of_steps(question(plain, [x for x in every if len(x) == 3], direction, target), query, width)
+    low, high = (float(x[0]) for x in found)
+    if query is Query.EPSILON:
+        return Ends(low, high)
+    return Ends(math.log(low) if low > 0.0 else -math.inf, math.log(high))
+
+
+def _excess(step: SampledSteps, s: mp.mpc) -> mp.mpc:
     """M(s) - 1 by a trapezoid rule on the real line, far finer than the kernel's."""
-    sigma, q = mp.mpf(step.noise_multiplier), mp.mpf(step.sampling_prob)
-    power, width = s if step.direction is Direction.REMOVE else 1 - s, mp.mpf(1) / 48
-    top = 13 + max(float(power.real), 0.0) / step.noise_multiplier
+    noise = float(step.noise_multiplier[0])
+    sigma, q = mp.mpf(noise), mp.mpf(float(step.sampling_prob[0]))
+    power, width = 1 - s if step.adds[0] else s, mp.mpf(1) / 48
+    top = 13 + max(float(power.real), 0.0) / noise
     total = mp.mpc(0)
     for k in range(-13 * 48, int(top * 48)):
         z = width * k
@@ -48,8 +84,8 @@ def _excess(step: SampledStep, s: mp.mpc) -> mp.mpc:
 @pytest.mark.parametrize("case", STEPS)
 def test_moments_within_their_error(case: tuple[float, ...], direction: Direction) -> None:
     sigma, q, order, distance, num = case
-    step = SampledStep(sigma, q, direction)
-    modulus, phase, error = step.moments(order, distance, int(num), -40.0)
+    step = _step(sigma, q, direction)
+    modulus, phase, error = _moments(step, order, distance, int(num), -40.0)
     assert error.max() < 1e-9
     with mp.workdps(30):
         for n in {0, 1, int(num) - 1}:
@@ -66,8 +102,8 @@ def test_moments_by_a_coarse_rule_book_what_it_leaves_out(direction: Direction, 
     seen = 0.0
     with mp.workdps(30):
         for sigma, q, order, distance, _ in STEPS[:4]:
-            step = SampledStep(sigma, q, direction)
-            modulus, phase, error = step.moments(order, distance, 4, log_tolerance)
+            step = _step(sigma, q, direction)
+            modulus, phase, error = _moments(step, order, distance, 4, log_tolerance)
             for n in (0, 3):
                 truth = 1 + _excess(step, mp.mpc(order, distance * n))
                 off = float(abs(mp.exp(mp.mpc(modulus[n], phase[n])) / truth - 1))
@@ -79,9 +115,9 @@ def test_moments_by_a_coarse_rule_book_what_it_leaves_out(direction: Direction, 
 @pytest.mark.parametrize("direction", Direction)
 def test_moments_book_what_lies_outside_their_window(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the normal tails were as large as 1/4, they would be the error."""
-    usual = SampledStep(1.3, 0.21, direction).moments(2.5, 0.05, 8, -30.0)[2]
-    monkeypatch.setattr(_sampled_step, "_log_tail", lambda x: math.log(0.25))
-    heavy = SampledStep(1.31, 0.21, direction).moments(2.5, 0.05, 8, -30.0)[2]  # rules are remembered
+    usual = _moments(_step(1.3, 0.21, direction), 2.5, 0.05, 8, -30.0)[2]
+    monkeypatch.setattr(_sampled_step, "_log_tail", lambda x: np.full(np.shape(x), math.log(0.25)))
+    heavy = _moments(_step(1.3, 0.21, direction), 2.5, 0.05, 8, -30.0)[2]
     assert usual.max() < 1e-9
     assert heavy.min() > 0.1
 
@@ -91,9 +127,10 @@ def test_moments_book_what_lies_outside_their_window(direction: Direction, monke
 @pytest.mark.parametrize("case", STEPS)
 def test_moments_decay_from_a_height_on(case: tuple[float, ...], direction: Direction) -> None:
     sigma, q, order, distance, num = case
-    step = SampledStep(sigma, q, direction)
+    step = _step(sigma, q, direction)
     heights = distance * num * np.array([0.05, 0.3, 1.0])
-    bounds = step.decay(order, heights, -40.0)
+    rule = step.rule(np.array([order]), np.array([-40.0]))
+    bounds = step.decay(rule, step.real_moment(rule), heights[None])[0]
     assert (np.diff(bounds) <= 0).all()
     with mp.workdps(30):
         size = mp.log(abs(1 + _excess(step, mp.mpc(order, 0))))
@@ -118,11 +155,11 @@ def test_gaussian_rounds_between_the_ends() -> None:
             mu = math.sqrt(count) / sigma
             epsilon = max(mu * (0.5 * mu + rng.uniform(-1, 6)), 0.0)
             truth = float(mp.log(_gaussian_delta(mu, epsilon)))
-            ends = bracket([(GaussianStep(sigma), float(count))], epsilon=epsilon, width=1e-9)
+            ends = _ends([(sigma, float(count))], epsilon=epsilon, width=1e-9)
             assert ends.lower <= truth <= ends.upper
             if truth < math.log(0.3):
                 assert ends.upper - ends.lower < 1e-6
-                back = bracket([(GaussianStep(sigma), float(count))], log_delta=truth, width=1e-9)
+                back = _ends([(sigma, float(count))], log_delta=truth, width=1e-9)
                 assert back.lower <= epsilon * (1 + 1e-12)
                 assert back.upper >= epsilon * (1 - 1e-12)
                 assert back.upper - back.lower <= 1e-6 * back.lower + 1e-9
@@ -136,7 +173,7 @@ def test_one_step_between_the_ends(direction: Direction) -> None:
             sigma, q = 10.0 ** rng.uniform(-0.5, 1), 10.0 ** rng.uniform(-4, -0.05)
             epsilon = 10.0 ** rng.uniform(-3, 0.5)
             truth = true_delta(sigma, q, epsilon, direction)
-            ends = bracket([(SampledStep(sigma, q, direction), 1.0)], epsilon=epsilon, width=1e-9)
+            ends = _ends([(sigma, q, 1.0)], direction, epsilon=epsilon, width=1e-9)
             assert ends.upper >= (mp.log(truth) if truth > 0 else -mp.inf)
             assert ends.lower == -math.inf or ends.lower <= mp.log(truth)
 
@@ -176,7 +213,7 @@ def _two_rare_steps(noise: float, prob: float, epsilon: float) -> float:
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1])
 def test_two_rare_steps_of_little_noise_between_close_ends(noise: float, prob: float, epsilon: float) -> None:
     """Their loss is nearly an atom: the moments are followed to hundreds of thousands of nodes."""
-    found = bracket([(SampledStep(noise, prob, Direction.REMOVE), 2.0)], epsilon=epsilon, width=1e-6)
+    found = _ends([(noise, prob, 2.0)], epsilon=epsilon, width=1e-6)
     truth = math.log(_two_rare_steps(noise, prob, epsilon))
     assert found.lower - 1e-8 <= truth <= found.upper + 1e-8
     assert found.upper - found.lower <= 1e-5
@@ -189,8 +226,7 @@ def test_two_rare_steps_of_little_noise_between_close_ends(noise: float, prob: f
 def test_few_rare_steps_of_little_noise_are_known_closely(
     noise: float, prob: float, steps: int, delta: float, direction: Direction
 ) -> None:
-    run = [(SampledStep(noise, prob, direction), float(steps))]
-    found = bracket(run, log_delta=math.log(delta), width=1e-6)
+    found = _ends([(noise, prob, float(steps))], direction, log_delta=math.log(delta), width=1e-6)
     assert 0.0 < found.lower <= found.upper <= found.lower * (1.0 + 1e-5)
 
 
@@ -220,7 +256,7 @@ def test_extreme_fields_give_sound_ends(seed: int, draws: int) -> None:
         sigma, q = 10.0 ** rng.uniform(-2, 8), 10.0 ** rng.uniform(-14, 0)
         steps, log_delta = math.floor(10.0 ** rng.uniform(0, 15)), rng.uniform(-60, -0.01)
         for direction in Direction:
-            ends = bracket([(SampledStep(sigma, min(q, 1 - 1e-9), direction), steps)], log_delta=log_delta, width=1e-3)
+            ends = _ends([(sigma, min(q, 1 - 1e-9), steps)], direction, log_delta=log_delta, width=1e-3)
             assert 0.0 <= ends.lower <= ends.upper
 
 
@@ -293,13 +329,13 @@ def test_rounding_of_large_exponents_is_booked() -> None:
     """log M and (a - 1) epsilon may be 10^9 while log delta is -20: their rounding is that of 10^9."""
     with mp.workdps(60):
         for count in (1e10, 1e13, 1e15):
-            mu, rounds = mp.sqrt(mp.mpf(count)), [(GaussianStep(1.0), count)]
-            found = bracket(rounds, log_delta=-20.0, width=1e-9)
+            mu, rounds = mp.sqrt(mp.mpf(count)), [(1.0, count)]
+            found = _ends(rounds, log_delta=-20.0, width=1e-9)
             if found.upper < math.inf:
                 assert _gaussian_delta(mu, found.upper) <= mp.exp(-20)
             if found.lower > 0.0:
                 assert _gaussian_delta(mu, found.lower) >= mp.exp(-20)
-            ends = bracket(rounds, epsilon=float(mu * (mu / 2 + 5)), width=1e-9)
+            ends = _ends(rounds, epsilon=float(mu * (mu / 2 + 5)), width=1e-9)
             truth = mp.log(_gaussian_delta(mu, float(mu * (mu / 2 + 5))))
             assert ends.lower <= truth <= ends.upper
 
@@ -326,9 +362,26 @@ def test_one_moment_bounds_epsilon_and_delta_at_orders_near_1_too(excess: float)
         log_moment = order * less / (2 * mp.mpf(sigma) ** 2)
         constant = less * mp.log(less) - order * mp.log(order)
         epsilon = float((log_moment + constant + 9) / less)
-        found = _by_one_moment([(GaussianStep(sigma), 1.0)], order, None, -9.0)
+        of, orders = Steps(question([(sigma, 1.0, 1.0)], [], Direction.REMOVE, 0.5)), np.array([[order]])
+        of.take(orders, np.zeros(1))
+        known = of.moments(orders), orders - 1.0
+        found = float(from_moments(*known, Query.EPSILON, np.exp([-9.0]))[0])
         truth = (log_moment + constant + 9) / less
         assert truth <= found <= truth * (1 + mp.mpf(2) ** -30)
         truth = log_moment + constant - less * epsilon
-        found = _by_one_moment([(GaussianStep(sigma), 1.0)], order, epsilon, None)
-        assert truth <= found <= truth * (1 - mp.mpf(2) ** -30)
+        found = math.log(float(from_moments(*known, Query.DELTA, np.array([epsilon]))[0]))
+        assert truth <= found <= truth * (1 - mp.mpf(2) ** -28)
+
+
+@pytest.mark.parametrize("query", Query)
+@pytest.mark.parametrize("release", [ja.Gaussian, ja.Laplace])
+def test_points_together_are_those_alone(query: Query, release: Any) -> None:
+    """Batches of steps, one of which has a closed form, one of which loses nothing, and one of which is long."""
+    noise = np.array([0.6, 3.0, 1.0, 1.1, 2.0, 0.9, 1.4])
+    prob = np.array([0.05, 0.01, 0.0, 0.3, 1.0, 2e-3, 0.02])
+    steps = np.array([700.0, 4000.0, 50.0, 1.0, 60.0, 30.0, 2000.0])
+    ask, target = (ja.epsilon, 1e-6) if query is Query.EPSILON else (ja.delta, 0.7)
+    found = ask(ja.PoissonSampled(release(noise), prob, steps), target)
+    for k, value in enumerate(found):
+        alone = ask(ja.PoissonSampled(release(float(noise[k])), float(prob[k]), int(steps[k])), target)
+        assert value == pytest.approx(alone, rel=1e-6, abs=1e-300)

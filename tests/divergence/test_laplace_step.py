@@ -10,26 +10,58 @@ from flint import arb, ctx
 from oracle.test_compositions import laplace_many
 
 import jaxacct as ja
-from jaxacct._types import Direction
+from jaxacct._method import Query
+from jaxacct._types import Direction, Ends
+from jaxacct.bounds._line_passes import ends_of_steps
+from jaxacct.bounds._line_questions import question
+from jaxacct.bounds._line_steps import Steps
+from jaxacct.bounds._one_moment import from_moments
 from jaxacct.divergence import _contour
-from jaxacct.divergence._contour import bracket
-from jaxacct.divergence._laplace_step import LaplaceStep
+from jaxacct.divergence._laplace_step import LaplaceSteps
 
 
-def _drawn(seed: int) -> tuple[LaplaceStep, float, float]:
+def _step(largest: float, prob: float, direction: Direction) -> LaplaceSteps:
+    return LaplaceSteps(np.array([largest]), np.array([prob]), np.array([direction is Direction.ADD]))
+
+
+def _found(step: LaplaceSteps, order: float, distance: float, num: int) -> list[np.ndarray]:
+    """Of the only step: log |M|, its phase and error [num]."""
+    rule = step.rule(np.array([order]), np.array([-37.0]), np.array([distance * num]))
+    return [x[0] for x in step.moments(rule, np.array([distance]), num)]
+
+
+def _decay(step: LaplaceSteps, order: float, heights: np.ndarray) -> np.ndarray:
+    rule = step.rule(np.array([order]), np.array([-37.0]), np.zeros(1))
+    return step.decay(rule, step.real_moment(rule), heights[None])[0]
+
+
+def _ends(
+    step: LaplaceSteps, count: float, *, epsilon: float | None = None, log_delta: float = 0.0, width: float
+) -> Ends[float]:
+    """Of log delta at `epsilon`, or of epsilon at `log_delta`."""
+    query, target = (Query.EPSILON, math.exp(log_delta)) if epsilon is None else (Query.DELTA, epsilon)
+    every = [(1.0 / float(step.largest[0]), float(step.sampling_prob[0]), count)]
+    found = ends_of_steps(question([], [], list(Direction)[int(step.adds[0])], target, every), query, width)
+    low, high = (float(x[0]) for x in found)
+    if query is Query.EPSILON:
+        return Ends(low, high)
+    return Ends(math.log(low) if low > 0.0 else -math.inf, math.log(high))
+
+
+def _drawn(seed: int) -> tuple[LaplaceSteps, float, float]:
     """A step, an order and a height at which it is looked at."""
     rng = np.random.default_rng(seed)
     x = float(np.exp(rng.uniform(math.log(0.05), math.log(6.0))))
     q = 1.0 if seed % 3 == 0 else float(np.exp(rng.uniform(math.log(1e-3), 0.0)))
-    step = LaplaceStep(x, q, (Direction.REMOVE, Direction.ADD)[seed % 2])
+    step = _step(x, q, (Direction.REMOVE, Direction.ADD)[seed % 2])
     order = 1.0 + float(np.exp(rng.uniform(math.log(0.1), math.log(20.0))))
-    return step, order, step.highest * float(rng.uniform(0.02, 0.6))
+    return step, order, float(step.highest[0]) * float(rng.uniform(0.02, 0.6))
 
 
-def _moment(step: LaplaceStep, s: mp.mpc) -> mp.mpc:
+def _moment(step: LaplaceSteps, s: mp.mpc) -> mp.mpc:
     """M(s) by mpmath's quadrature in the loss v, the atoms added."""
-    x, q = mp.mpf(step.largest), mp.mpf(step.sampling_prob)
-    power = s if step.direction is Direction.REMOVE else 1 - s
+    x, q = mp.mpf(float(step.largest[0])), mp.mpf(float(step.sampling_prob[0]))
+    power = 1 - s if step.adds[0] else s
     cuts = mp.linspace(-x, x, 9)
 
     def ratio(v: mp.mpf) -> mp.mpc:
@@ -39,10 +71,10 @@ def _moment(step: LaplaceStep, s: mp.mpc) -> mp.mpc:
     return ratio(-x) / 2 + mp.exp(-x) * ratio(x) / 2 + inner
 
 
-def _moments(step: LaplaceStep, s: np.ndarray) -> np.ndarray:
+def _moments(step: LaplaceSteps, s: np.ndarray) -> np.ndarray:
     """M(s) as `_moment`, by Gauss's rule in doubles: to some 1e-15 of M(Re s), in a few pieces of its own."""
-    x, q = step.largest, step.sampling_prob
-    power = s if step.direction is Direction.REMOVE else 1.0 - s
+    x, q = float(step.largest[0]), float(step.sampling_prob[0])
+    power = 1.0 - s if step.adds[0] else s
 
     def ratio(v: np.ndarray) -> np.ndarray:
         return np.exp(power[..., None] * np.log(1.0 - q + q * np.exp(v)))
@@ -69,7 +101,7 @@ def test_moments_in_doubles_are_those_of_mpmath(seed: int) -> None:
 def test_moments_within_their_error(seed: int) -> None:
     step, order, height = _drawn(seed)
     height = math.ldexp(math.floor(math.ldexp(height, 10)), -10) / 8.0
-    modulus, phase, error = step.moments(order, height, 9, -37.0)
+    modulus, phase, error = _found(step, order, height, 9)
     assert error.max() < 1e-10
     with mp.workdps(30):
         for n in (0, 5, 8):
@@ -85,7 +117,7 @@ def test_an_error_that_a_short_rule_makes_is_booked(seed: int, monkeypatch: pyte
 
     monkeypatch.setattr(_laplace_step, "_NUM_NODES", (2, 4, 6))
     step, order, height = _drawn(seed)
-    modulus, phase, error = step.moments(order, height / 8.0, 9, -37.0)
+    modulus, phase, error = _found(step, order, height / 8.0, 9)
     with mp.workdps(30):
         for n in (0, 3, 8):
             found = mp.exp(mp.mpc(modulus[n], phase[n]))
@@ -97,18 +129,18 @@ def test_an_error_that_a_short_rule_makes_is_booked(seed: int, monkeypatch: pyte
 def test_decay_bounds_moments_at_every_greater_height(seed: int) -> None:
     step, order, height = _drawn(seed)
     heights = height * np.array([0.2, 0.5, 1.0, 3.0])
-    bounds = step.decay(order, heights, -37.0)
+    bounds = _decay(step, order, heights)
     assert np.all(np.diff(bounds) <= 0.0)
-    beyond = 2.0 * math.pi / (160.0 / step.highest)  # where the atoms are in phase again
+    beyond = 2.0 * math.pi / (160.0 / float(step.highest[0]))  # where the atoms are in phase again
     for y in (heights, np.ceil(heights / beyond) * beyond):
         whole, *found = _moments(step, order + 1j * np.append(0.0, y))
         assert np.all(np.log(np.abs(np.array(found) / whole)) <= bounds + 1e-12)
 
 
 def test_decay_bounds_moments_at_low_heights() -> None:
-    step = LaplaceStep(8.0, 1.0, Direction.REMOVE)
+    step = _step(8.0, 1.0, Direction.REMOVE)
     heights = np.array([0.4, 0.5, 0.6, 0.8, 3.0])
-    bounds = step.decay(1.01, heights, -37.0)
+    bounds = _decay(step, 1.01, heights)
     assert bounds[-1] < -0.3
     with mp.workdps(25):
         whole = _moment(step, mp.mpc(1.01))
@@ -126,16 +158,16 @@ def test_ends_contain_the_closed_form(scale: float, count: int, epsilon: float) 
         truth = float(laplace_many(scale, count, arb(epsilon)))
     finally:
         ctx.prec = before
-    step = LaplaceStep(1.0 / scale, 1.0, Direction.REMOVE)
-    found = bracket([(step, float(count))], epsilon=epsilon, width=1e-6)
+    step = _step(1.0 / scale, 1.0, Direction.REMOVE)
+    found = _ends(step, float(count), epsilon=epsilon, width=1e-6)
     assert math.exp(found.lower) <= truth <= math.exp(found.upper)
     assert found.upper - found.lower < 1e-7
-    back = bracket([(step, float(count))], log_delta=math.log(truth), width=1e-6)
+    back = _ends(step, float(count), log_delta=math.log(truth), width=1e-6)
     assert back.lower <= epsilon <= back.upper
     assert back.upper - back.lower < 1e-6 * epsilon
 
 
-def _delta(step: LaplaceStep, count: int, epsilon: float, order: float, top: float, num: int) -> float:
+def _delta(step: LaplaceSteps, count: int, epsilon: float, order: float, top: float, num: int) -> float:
     """delta by Gauss's rule on pieces of the line Re s = `order` up to `top`."""
     nodes, weights = np.polynomial.legendre.leggauss(12)
     total = 0.0
@@ -148,9 +180,9 @@ def _delta(step: LaplaceStep, count: int, epsilon: float, order: float, top: flo
 
 @pytest.mark.parametrize("direction", Direction)
 def test_ends_of_sampled_rounds_contain_quadrature(direction: Direction) -> None:
-    step, count, order = LaplaceStep(2.0, 0.2, direction), 400, 1.6
-    epsilon = bracket([(step, float(count))], log_delta=-7.0, width=1e-9).upper
-    found = bracket([(step, float(count))], epsilon=epsilon, width=1e-9)
+    step, count, order = _step(2.0, 0.2, direction), 400, 1.6
+    epsilon = _ends(step, float(count), log_delta=-7.0, width=1e-9).upper
+    found = _ends(step, float(count), epsilon=epsilon, width=1e-9)
     truth = _delta(step, count, epsilon, order, 5.0, 12)
     assert found.upper - found.lower < 1e-8
     assert math.exp(found.lower) * (1 - 1e-7) <= truth <= math.exp(found.upper) * (1 + 1e-7)
@@ -169,28 +201,35 @@ def test_ends_agree_with_loss_distributions(seed: int) -> None:
 
 
 def test_one_moment_bounds_what_no_line_reaches() -> None:
-    step = LaplaceStep(2.5, 0.002, Direction.ADD)
+    step = _step(2.5, 0.002, Direction.ADD)
+    of = Steps(question([], [], Direction.ADD, 1e-6, [(0.4, 0.002, 34.0)]))
+    scale = of.falls**-0.5
     with np.errstate(all="ignore"):
-        assert _contour.choose_line([(step, 34.0)], None, math.log(1e-6)).height > step.highest
-    ends = bracket([(step, 34.0)], log_delta=math.log(1e-6), width=1e-3)
+        orders = _contour.looked_at(scale, of.largest_order)
+        line = _contour.choose_lines(orders, of.guess(orders), of.modulus, scale, None, np.log([1e-6]))
+        assert line.highest > of.highest
+    ends = _ends(step, 34.0, log_delta=math.log(1e-6), width=1e-3)
     truth = ja.epsilon(ja.PoissonSampled(ja.Laplace(0.4), 0.002, 34), 1e-6, direction=Direction.ADD)
     assert ends.lower == 0.0
     assert truth * 0.99 <= ends.upper < math.inf
-    delta = bracket([(step, 34.0)], epsilon=0.5 * truth, width=1e-3)
+    delta = _ends(step, 34.0, epsilon=0.5 * truth, width=1e-3)
     known = ja.delta(ja.PoissonSampled(ja.Laplace(0.4), 0.002, 34), 0.5 * truth, direction=Direction.ADD)
     assert known * 0.98 <= math.exp(delta.upper) < 1.0
 
 
 def test_the_bound_by_one_moment_is_its_formula() -> None:
-    step, order, count = LaplaceStep(2.0, 0.3, Direction.REMOVE), 2.5, 40.0
+    step, order, count = _step(2.0, 0.3, Direction.REMOVE), 2.5, 40.0
     with mp.workdps(25):
         log_moment = count * mp.log(_moment(step, mp.mpc(order)).real)
         constant = order * mp.log(1 - 1 / mp.mpf(order)) - mp.log(mp.mpf(order) - 1)
         epsilon = float((log_moment + constant + 12) / (order - 1))
         log_delta = float(log_moment + constant - (order - 1) * 30)
+    of, orders = Steps(question([], [], Direction.REMOVE, 0.5, [(0.5, 0.3, count)])), np.array([[order]])
+    of.take(orders, np.zeros(1))
+    known = of.moments(orders), orders - 1.0
     for found, wanted in (
-        (_contour._by_one_moment([(step, count)], order, None, -12.0), epsilon),
-        (_contour._by_one_moment([(step, count)], order, 30.0, None), log_delta),
+        (float(from_moments(*known, Query.EPSILON, np.exp([-12.0]))[0]), epsilon),
+        (math.log(float(from_moments(*known, Query.DELTA, np.array([30.0]))[0])), log_delta),
     ):
         assert wanted - 1e-15 <= found <= wanted + 1e-9
 

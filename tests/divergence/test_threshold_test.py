@@ -12,9 +12,8 @@ from jaxacct._types import Direction
 from jaxacct.divergence._tail import Beyond, Moments, Nodes, log_beyond, moments_of, tail_ends
 from jaxacct.divergence._threshold_guess import Terms, guessed
 from jaxacct.divergence._threshold_test import delta_below, epsilon_below
-from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps
+from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps, SampledLoss
 from jaxacct.divergence.gaussian._line import GaussianStep
-from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.papers.random_allocation import few_steps_delta
 
 EPOCHS = [
@@ -153,7 +152,7 @@ def test_below_true_allocation_in_few_steps(case: tuple[float, int, int, float],
 
 @pytest.mark.parametrize("direction", Direction)
 def test_steps_whose_terms_are_their_losses_give_the_exact_profile(direction: Direction) -> None:
-    terms: Terms = [(LossSteps(SampledStep(1.0, 0.01, direction)), 500.0), (LossSteps(GaussianStep(4.0)), 3.0)]
+    terms: Terms = [(LossSteps(SampledLoss(1.0, 0.01, direction)), 500.0), (LossSteps(GaussianStep(4.0)), 3.0)]
     run = ja.Composed((ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 500), ja.Gaussian(4.0)), (1, 3))
     exact = ja.epsilon(run, 1e-6, direction=direction, precision=1e-9)
     found = epsilon_below(lambda tuning: terms, 1e-6)

@@ -25,9 +25,8 @@ from jaxacct.curves import Pld
 from jaxacct.divergence._point_steps import PointSteps
 from jaxacct.divergence._threshold_guess import Term, Terms
 from jaxacct.divergence._threshold_test import delta_below, epsilon_below
-from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps
+from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps, SampledLoss
 from jaxacct.divergence.gaussian._line import GaussianStep
-from jaxacct.divergence.gaussian._sampled_step import SampledStep
 from jaxacct.mechanisms import AboveThreshold, Exponential, Gaussian, PermuteAndFlip, PoissonSampled, RandomAllocation
 from jaxacct.mechanisms._base import Mechanism
 
@@ -47,7 +46,7 @@ def _of_sampled(part: PoissonSampled, direction: Direction, tuning: float) -> tu
     del tuning  # the loss of a step is known
     _check_noise(part.mechanism)
     sigma, prob = float(part.mechanism.noise_multiplier), float(part.sampling_prob)
-    step = GaussianStep(sigma) if prob == 1.0 else SampledStep(sigma, prob, direction)
+    step = GaussianStep(sigma) if prob == 1.0 else SampledLoss(sigma, prob, direction)
     return LossSteps(step), float(part.num_steps) if prob > 0.0 else 0.0
 
 

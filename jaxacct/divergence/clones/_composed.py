@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._types import Ends
-from jaxacct.divergence._contour import choose_line
+from jaxacct.divergence._contour import Choice, choose_lines, looked_at
 from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.clones._moments import ClonesMoments, Lattice
 from jaxacct.divergence.clones._turned_sums import num_products
@@ -61,8 +61,8 @@ def _ends(pair: tuple[float, float, float], rounds: float, epsilon: float | None
     near_epsilon, near_log = epsilon, None if delta is None else math.log(delta)
     moments: Any = _moments(pair, rounds, near_log if near_log is not None else -40.0)
     for _ in range(_PASSES):
-        choice = choose_line([(moments, rounds)], near_epsilon, near_log)
-        if choice is None:
+        choice = _chosen(moments, rounds, near_epsilon, near_log)
+        if not choice.usable:
             break
         if asks_delta and not -_SPARE <= moments.digits - _digits(rounds, choice.log_delta) <= _SPARE:
             moments = _moments(pair, rounds, choice.log_delta)
@@ -80,6 +80,19 @@ def _ends(pair: tuple[float, float, float], rounds: float, epsilon: float | None
         else:
             near_epsilon = 0.5 * (low + high)
     return Ends(min(low, high), high)
+
+
+def _chosen(of: ClonesMoments, rounds: float, epsilon: float | None, log_delta: float | None) -> Any:
+    """A line (class `Choice`, its fields floats) near the point that is known."""
+    scale = np.array([(rounds * of.variance) ** -0.5])
+    orders = looked_at(scale, np.array([of.largest_order]))
+
+    def modulus(orders: Real, heights: Real) -> Real:
+        return rounds * of.rough_modulus(orders[0], heights[0])[None]
+
+    known = (None if x is None else np.array([x]) for x in (epsilon, log_delta))
+    found: Any = choose_lines(orders, rounds * of.rough(orders[0])[None], modulus, scale, *known)
+    return Choice(*(x[0].item() for x in found))
 
 
 def _moments(pair: tuple[float, float, float], rounds: float, log_delta: float) -> ClonesMoments:

@@ -16,8 +16,9 @@ import numpy as np
 
 from jaxacct._types import Direction
 from jaxacct.divergence._tail import Moments, Nodes, moments_of, of_epoch
+from jaxacct.divergence.gaussian._excess import Complex, relative_polar
 from jaxacct.divergence.gaussian._line import GaussianStep
-from jaxacct.divergence.gaussian._sampled_step import Complex, SampledStep, relative_polar
+from jaxacct.divergence.gaussian._sampled_step import SampledSteps
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -36,11 +37,11 @@ class AllocatedSteps(NamedTuple):
     direction: Direction
 
     @property
-    def _step(self) -> SampledStep:
-        return SampledStep(self.noise_multiplier, self.rate, self.direction)
+    def _step(self) -> "SampledLoss":
+        return SampledLoss(self.noise_multiplier, self.rate, self.direction)
 
     def _orders(self, order: Any) -> tuple[Any, Any]:
-        """What `SampledStep` calls the orders of M at `near` and `far`."""
+        """What `SampledSteps` calls the orders of M at `near` and `far`."""
         return (order, order + 1.0) if self.direction is Direction.REMOVE else (order + 1.0, order + 2.0)
 
     @property
@@ -87,8 +88,6 @@ class AllocatedSteps(NamedTuple):
         """
         tolerance = log_tolerance + float(np.log(self.rate / self.num_selected))
         every = [self._step.excess(x, nodes.step, nodes.num, tolerance) for x in self._orders(nodes.order)]
-        if self.direction is Direction.ADD:
-            every = [(total.conj(), error) for total, error in every]
         (near, error_near), (far, error_far) = every
         blur = error_near + error_far + 2.0**-50 * (np.abs(near) + np.abs(far))
         return [*every, (self._excess_with_record(near, far), blur / self.rate)]
@@ -107,6 +106,40 @@ class AllocatedSteps(NamedTuple):
         return self._composed(near_falls, far_falls, np.minimum(with_record, apart))
 
 
+class SampledLoss(NamedTuple):
+    """One Poisson-sampled step: of `SampledSteps` the only one."""
+
+    noise_multiplier: float
+    sampling_prob: float
+    direction: Direction
+
+    @property
+    def _steps(self) -> SampledSteps:
+        every = (self.noise_multiplier, self.sampling_prob, self.direction is Direction.ADD)
+        return SampledSteps(*(np.array([x]) for x in every))
+
+    @property
+    def variance(self) -> float:
+        return float(self._steps.variance[0])
+
+    @property
+    def largest_order(self) -> float:
+        return float(self._steps.largest_order[0])
+
+    def rough(self, orders: Real) -> Real:
+        return self._steps.rough(orders[None])[0]
+
+    def excess(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Complex, Real]:
+        of = self._steps
+        total, error = of.excess(of.rule(np.array([order]), np.array([log_tolerance])), np.array([step]), num)
+        return (total.conj() if self.direction is Direction.ADD else total)[0], error[0]
+
+    def decay(self, order: float, heights: Real, log_tolerance: float) -> Real:
+        of = self._steps
+        rule = of.rule(np.array([order]), np.array([log_tolerance]))
+        return of.decay(rule, of.real_moment(rule), heights[None])[0]
+
+
 class LossSteps(NamedTuple):
     """A step whose term is its own loss: one that every record joins, or each with some probability.
 
@@ -114,7 +147,7 @@ class LossSteps(NamedTuple):
     Renyi order x + 1.
     """
 
-    step: SampledStep | GaussianStep
+    step: SampledLoss | GaussianStep
 
     @property
     def variance(self) -> float:
@@ -138,16 +171,14 @@ class LossSteps(NamedTuple):
 
     def on_line(self, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
         order = nodes.order + 1.0
-        if isinstance(self.step, SampledStep):
-            total, error = self.step.excess(order, nodes.step, nodes.num, log_tolerance)
-            total = total.conj() if self.step.direction is Direction.ADD else total
-            found = moments_of(*relative_polar(total, error))
+        if isinstance(self.step, SampledLoss):
+            found = moments_of(*relative_polar(*self.step.excess(order, nodes.step, nodes.num, log_tolerance)))
         else:
             modulus, phase, error = self.step.moments(order, nodes.step, nodes.num, log_tolerance)
             found = moments_of(modulus, phase, np.expm1(error))
         return found, found
 
     def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
-        modulus, _, error = self.step.moments(order + 1.0, 0.0, 1, log_tolerance)
-        found = float(modulus[0] + error[0]) + self.step.decay(order + 1.0, heights, log_tolerance)
+        on_axis = self.on_line(Nodes(order, 0.0, 1, 0.0), log_tolerance)[0]
+        found = float(on_axis.log_modulus[0] + on_axis.error[0]) + self.step.decay(order + 1.0, heights, log_tolerance)
         return found, found

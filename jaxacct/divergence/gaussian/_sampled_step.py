@@ -1,4 +1,4 @@
-"""Complex moments of a Poisson-sampled Gaussian step on the host, for a contour of any length; NumPy, not compiled.
+"""Complex moments of Poisson-sampled Gaussian steps on the host, for contours of any length; NumPy, not compiled.
 
 R = 1 - q + q Y, Y = exp(mu z - mu^2/2), z standard normal under Q, mu = 1/sigma: the likelihood ratio of one step. The
 remove direction needs M(s) = E[R^s], the add direction M(s) = E[R^(1-s)], s = a + ib with a > 1 and b >= 0. Both are
@@ -10,26 +10,26 @@ there, and p = q Y / R the posterior probability of participation at a real x,
     R(x + i eta) = R(x) (1 - p + p e^{it}),    theta = arg(1 - p + p e^{it}) = atan2(p sin t, 1 - p (1 - cos t)) >= 0,
 
 so that |R^w| = |R|^alpha e^{-b theta}: what oscillates fast in b on the real line decays here. Hence a rule with some
-200 nodes gives the moments at every height (`_Rule`), and |M(a + ib)| has a bound that falls with b (`decay`).
+200 nodes gives the moments at every height (`Rule`), and |M(a + ib)| has a bound that falls with b (`decay`).
+
+Shapes: [R] different steps, each of one direction; [X] nodes of a rule.
 """
 
-import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct._types import Direction
-from jaxacct.divergence._inversion import Line, LineMoments
+from jaxacct.divergence.gaussian._excess import Complex, expm1, polar, table
 from jaxacct.special import rows_times, rows_times_rows, with_few_bits
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
-Complex = np.ndarray[Any, np.dtype[np.complex128]]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _MOST_EXPONENT = 300.0  # e^x is formed up to here, so that its square is a double
 # Any value of these is valid; they steer speed and tightness.
-_ANGLES = {Direction.REMOVE: (1.4, 1.2, 1.0), Direction.ADD: (1.15, 1.0, 0.785)}  # angles mu eta tried for the rule
+# angles mu eta tried for the rule, to remove and to add
+_ANGLES = np.array([1.4, 1.2, 1.0])[:, None], np.array([1.15, 1.0, 0.785])[:, None]
 _LARGEST_SHIFT = 2.0  # largest eta of the rule: rounding is magnified by e^{eta^2/2}
 _LOOSEST = -2.0  # log of the largest error asked of the rule: the bound on E[R^alpha] by its own nodes needs that
 _STEP_BITS = 12  # the step of the rule has so few bits that its nodes are exact doubles
@@ -38,157 +38,160 @@ _MOST_NODES = 2**13  # a rule with more says nothing
 _DECAY_CELLS = 1200  # cells in z behind a bound of the decay: its exponent is about 3 % short with as many
 _LARGEST_TURN = 0.7  # h, the largest tan(t/2) of the path in `decay`: any value below 1
 _LARGEST_PATH = 1.5  # half the largest eta of that path
+_ROUGH = 160  # nodes of a rough rule that is shared by many orders
 _FAR = 100.0  # standard deviations beyond which no mass is looked for when contours are compared
 
 
-def _log_ratio(x: Real, mu: float, q: float) -> Real:
-    """log R at real x, without cancellation."""
-    exponent = mu * x - 0.5 * mu * mu
-    excess = q * np.expm1(np.minimum(exponent, _MOST_EXPONENT))
-    near = np.log1p(np.maximum(excess, -0.25))
-    far = np.log((1.0 - q) + q * np.exp(np.minimum(exponent, _MOST_EXPONENT)))
-    huge = np.logaddexp(math.log1p(-q), exponent + math.log(q))
-    return np.where(exponent > _MOST_EXPONENT, huge, np.where(excess < -0.25, far, near))
+def _log_ratio(exponent: Real, q: Real) -> Real:
+    """log R at real x, without cancellation, of the `exponent` mu x - mu^2/2; `q` broadcasts."""
+    grown = np.minimum(exponent, _MOST_EXPONENT)
+    excess = q * np.expm1(grown)
+    found = np.log1p(np.maximum(excess, -0.25))
+    is_far, is_huge = excess < -0.25, exponent > _MOST_EXPONENT
+    if is_far.any():
+        found = np.where(is_far, np.log((1.0 - q) + q * np.exp(grown)), found)
+    if is_huge.any():
+        found = np.where(is_huge, np.logaddexp(np.log1p(-q), exponent + np.log(q)), found)
+    return found
 
 
-def _log_tail(x: float) -> float:
+def _log_tail(x: Real) -> Real:
     """At least log(1 - Phi(x)): that of the lesser of e^{-x^2/2}/2 and phi(x)/x for x > 0, and of 1 elsewhere."""
-    return -0.5 * x * x - max(math.log(2.0), math.log(x) + _LOG_ROOT_TWO_PI) if x > 0.0 else 0.0
+    less = np.maximum(math.log(2.0), np.log(np.where(x > 0.0, x, 1.0)) + _LOG_ROOT_TWO_PI)
+    return np.where(x > 0.0, -0.5 * x * x - less, 0.0)
 
 
-def _expm1(real: Real, imag: Real) -> Complex:
-    """e^{real + i imag} - 1 to some 5 units of 2^-51, relative."""
-    half = 0.5 * imag
-    sin, grown = np.sin(half), np.expm1(real)
-    twice = 2.0 * (1.0 + grown) * sin
-    return (grown - twice * sin) + 1j * (twice * np.cos(half))
-
-
-def _table(u: Any, v: Any, weight: Any) -> Any:
-    """sum over nodes of weight ((1 + u_i)(1 + v_j) - 1) for every row i of `u` and j of `v`, flat."""
-    by_u, by_v = rows_times(u, weight), rows_times(v, weight)
-    return (by_u[:, None] + by_v + rows_times_rows(u, weight * v)).ravel()
-
-
-class _Rule(NamedTuple):
+class Rule(NamedTuple):
     """The trapezoid rule for E[R^w - 1] on the line Im z = eta: sum of weight (e^{w L} - 1), L = log R.
 
     L = level + i angle.
 
     Attributes:
-      step, shift: distance k of the nodes, and eta.
-      nodes: x, exact doubles.
+      order, power: [R], a and alpha.
+      step, shift: [R], distance k of the nodes, and eta.
+      num_nodes: [R], how many there are; X is the largest number, and others weigh nothing.
+      nodes: [R, X], x, exact doubles.
       level, angle: log |R| and arg R at the nodes.
       log_size: log |weight|.
       blur: what rounding may do to R, relative, in units of 2^-50.
-      error: what the rule's step and window may leave out, for each of its values.
+      error: [R], what the rule's step and window may leave out, for each of its values; inf where it would be too long.
     """
 
-    step: float
-    shift: float
+    order: Real
+    power: Real
+    step: Real
+    shift: Real
+    num_nodes: Real
     nodes: Real
     level: Real
     angle: Real
     log_size: Real
     blur: Real
-    error: float
+    error: Real
+
+    def at(self, some: Any) -> "Rule":
+        """That of some steps."""
+        return Rule(*(x[some] for x in self))
 
 
-class SampledStep(NamedTuple):
-    """One step in one direction: sigma > 0, q in (0, 1)."""
+class SampledSteps(NamedTuple):
+    """Steps: sigma > 0, q in (0, 1), and whether the direction is that of adding a record, [R] each."""
 
-    noise_multiplier: float
-    sampling_prob: float
-    direction: Direction
+    noise_multiplier: Real
+    sampling_prob: Real
+    adds: Any
 
     @property
-    def _mu(self) -> float:
+    def _mu(self) -> Real:
         return 1.0 / self.noise_multiplier
 
     def _power(self, order: Any) -> Any:
-        return order if self.direction is Direction.REMOVE else 1.0 - order
+        return np.where(self.adds.reshape(-1, *(1,) * (order.ndim - 1)), 1.0 - order, order)
+
+    def at(self, some: Any) -> "SampledSteps":
+        """Some of them."""
+        return SampledSteps(*(x[some] for x in self))
 
     @property
-    def variance(self) -> float:
-        """About the variance of the loss: log(1 + q^2 (e^{mu^2} - 1))."""
-        return math.log1p(self.sampling_prob**2 * math.expm1(min(self._mu**2, 600.0)))
+    def variance(self) -> Real:
+        """About the variance of the loss [R]: log(1 + q^2 (e^{mu^2} - 1))."""
+        return np.log1p(self.sampling_prob**2 * np.expm1(np.minimum(self._mu**2, 600.0)))
 
     @property
-    def largest_order(self) -> float:
-        """An order a beyond which M(a) is huge, or the rule behind it would be long.
+    def highest(self) -> Real:
+        """inf [R]: their moments are known at any height."""
+        return np.full(len(self.sampling_prob), math.inf)
+
+    @property
+    def largest_order(self) -> Real:
+        """Orders a [R] beyond which M(a) is huge, or the rule behind it would be long.
 
         In the remove direction q^a e^{a^2 mu^2/2}, from z near a mu, outgrows 1 at 2 log(1/q)/mu^2; in the add
         direction the least ratio, 1 - q, has the power 1 - a.
         """
-        if self.direction is Direction.ADD:
-            return min(_FAR / self._mu, 1.0 - _LARGEST_POWER / math.log1p(-self.sampling_prob))
-        far = 1.0 - 2.0 * math.log(self.sampling_prob) / self._mu**2
-        return max(_FAR / self._mu, 0.95 * far)
-
-    @property
-    def highest(self) -> float:
-        """inf: its moments are known at any height."""
-        return math.inf
+        far = 1.0 - 2.0 * np.log(self.sampling_prob) / self._mu**2
+        to_add = np.minimum(_FAR / self._mu, 1.0 - _LARGEST_POWER / np.log1p(-self.sampling_prob))
+        return np.where(self.adds, to_add, np.maximum(_FAR / self._mu, 0.95 * far))
 
     # What compares contours, and certifies nothing
 
     def rough(self, orders: Real) -> Real:
-        """About log M [A] at real `orders` [A] > 1; inf where it is too large."""
-        mu, q = self._mu, self.sampling_prob
-        top = 9.0 if self.direction is Direction.ADD else 9.0 + min(float(orders.max()) * mu, _FAR)
-        x = np.linspace(-9.0, top, int((top + 9.0) / 0.25) + 2)
-        density = np.exp(-0.5 * x * x) * ((x[1] - x[0]) / math.sqrt(2.0 * math.pi))
-        excess = float(density @ (q * np.expm1(np.minimum(mu * x - 0.5 * mu * mu, _MOST_EXPONENT))))
+        """About log M [R, A] at real `orders` [R, A] > 1; inf where it is too large."""
+        mu, q = self._mu[:, None], self.sampling_prob[:, None]
+        top = self._top(orders, np.inf)
+        num = int(((top + 9.0) / np.minimum(0.45, 0.6 / mu)).max()) + 2
+        if num > _ROUGH and orders.shape[1] > 8:  # smaller orders are known from fewer
+            return np.concatenate([self.rough(some) for some in np.array_split(orders, 2, axis=1)], axis=1)
+        step = (top + 9.0) / (num - 1)
+        x = step * np.arange(num) - 9.0
+        exponent = mu * x - 0.5 * mu * mu
+        density = np.exp(-0.5 * x * x) * (step / math.sqrt(2.0 * math.pi))
+        excess = rows_times(density, q * np.expm1(np.minimum(exponent, _MOST_EXPONENT)))
         power = self._power(orders)
-        exponent = power[:, None] * _log_ratio(x, mu, q)
-        large = np.exp(exponent - 0.5 * x * x) * ((x[1] - x[0]) / math.sqrt(2.0 * math.pi))
-        terms = np.where(exponent < 500.0, np.expm1(np.minimum(exponent, 500.0)) * density, large)
-        total = terms.sum(1) - power * excess
+        powers = power[:, :, None] * _log_ratio(exponent, q)[:, None, :]
+        terms = np.expm1(np.minimum(powers, 500.0)) * density[:, None, :]
+        large = powers > 500.0
+        if large.any():
+            tilted = np.exp(powers - 0.5 * (x * x)[:, None, :]) * (step / math.sqrt(2.0 * math.pi))[:, :, None]
+            terms = np.where(large, tilted, terms)
+        total = terms.sum(2) - power * excess[:, None]
         return np.where(total < 1e250, np.log1p(np.maximum(total, 0.0)), np.inf)
 
+    def _top(self, orders: Real, least: Any) -> Real:
+        """Up to where the density tilted by `orders` [R, A] is looked at [R, 1], or `least` [R, 1] if that is less."""
+        far = np.minimum(np.minimum(orders.max(1) * self._mu, _FAR)[:, None], least)
+        return np.where(self.adds[:, None], 9.0, 9.0 + far)
+
     def rough_modulus(self, orders: Real, heights: Real) -> Real:
-        """About log |M(a + ib)| [A, H] at `orders` [A] and `heights` [H]."""
-        mu, q = self._mu, self.sampling_prob
-        eta = min((1.3 if self.direction is Direction.REMOVE else 0.8) / mu, 1.5)
-        cross = 9.0 + max(0.0, 0.5 * mu * mu - math.log(q)) / mu
-        top = 9.0 if self.direction is Direction.ADD else 9.0 + min(float(orders.max()) * mu, cross, _FAR)
-        step = 0.35 * min(eta, 1.0)
-        x = -8.0 + step * np.arange(int((top + 8.0) / step) + 2)
-        turn = complex(math.cos(mu * eta), math.sin(mu * eta))
+        """About log |M(a + ib)| [R, A, H] at `orders` [R, A] and `heights` [R, H]."""
+        mu, q = self._mu[:, None], self.sampling_prob[:, None]
+        eta = np.minimum(np.where(self.adds[:, None], 0.8, 1.3) / mu, 1.5)
+        top = self._top(orders, 9.0 + np.maximum(0.0, 0.5 * mu * mu - np.log(q)) / mu)
+        step = 0.35 * np.minimum(eta, 1.0)
+        x = -8.0 + step * np.arange(int(((top + 8.0) / step).max()) + 2)
         grown = np.expm1(np.minimum(mu * x - 0.5 * mu * mu, _MOST_EXPONENT))
-        log_ratio = np.log(1.0 + q * (grown * turn + (turn - 1.0)))
+        log_ratio = np.log(1.0 + q * (grown * np.exp(1j * mu * eta) + (np.exp(1j * mu * eta) - 1.0)))
         weight = step * np.exp(0.5 * eta * eta - 0.5 * x * x - 1j * eta * x) / math.sqrt(2.0 * math.pi)
-        turned = np.exp(1j * heights[:, None] * log_ratio)
-        sums = rows_times_rows(np.exp(self._power(orders)[:, None] * log_ratio) * weight, turned)
-        return np.log(np.maximum(np.abs(sums), 1e-300))
+        turned = np.exp(1j * heights[:, :, None] * log_ratio[:, None, :])
+        tilted = np.exp(self._power(orders)[:, :, None] * log_ratio[:, None, :]) * weight[:, None, :]
+        return np.log(np.maximum(np.abs(rows_times_rows(tilted, turned)), 1e-300))
 
     # What is certified
 
-    def on_line(self, line: Line, log_tolerance: float) -> LineMoments:
-        """`LineMoments` [N, 1] on a line of equally spaced nodes with one lane, every error bounded.
+    def moments(self, rule: Rule, step: Real, num: int) -> tuple[Real, Real, Real]:
+        """(log |M|, arg M, e) [R, num] at s = order + i step n, n < num: M errs by a factor in e^{+-e}, e up to inf."""
+        log_modulus, phase, error = polar(*self.excess(rule, step, num))
+        return log_modulus, np.where(self.adds[:, None], -phase, phase), error
 
-        `log_tolerance` is the logarithm of the error that the rule may leave in a moment: any value up to -2 is valid.
-        Of the decay it only says that |M(a + ib)| <= M(a): `decay` knows more.
-        """
-        order, heights = float(line.order[0]), np.asarray(line.heights)[:, 0]
-        step = float(heights[1]) if len(heights) > 1 else 0.0
-        modulus, phase, error = self.moments(order, step, len(heights), log_tolerance)
-        alias = []
-        for c in np.asarray(line.alias_orders)[:, 0]:
-            log_moment, _, slack = self.moments(float(c), 0.0, 1, log_tolerance)
-            alias.append(float(log_moment[0] + slack[0]))
-        columns: Any = (modulus, phase, error, np.asarray(alias), np.zeros(1))
-        return LineMoments(*(x[:, None] for x in columns))
+    def real_moment(self, rule: Rule) -> Real:
+        """At least log M(a) [R]."""
+        modulus, _, slack = self.moments(rule, np.zeros(len(rule.step)), 1)
+        return modulus[:, 0] + slack[:, 0]
 
-    def moments(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Real, Real, Real]:
-        """(log |M|, arg M, e) [num] at s = order + i step n, n < num: M errs by a factor in e^{+-e}, e at most inf."""
-        total, error = self.excess(order, step, num, log_tolerance)
-        return polar(total.conj() if self.direction is Direction.ADD else total, error)
+    def excess(self, rule: Rule, step: Real, num: int) -> tuple[Complex, Real]:
+        """E[R^w] - 1 [R, num] at w = alpha + i step n, n < num, and what it may err by, at worst inf.
 
-    def excess(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Complex, Real]:
-        """E[R^w] - 1 [num] at w = alpha + i step n, n < num, and what it may err by, at worst inf.
-
-        alpha is `order` > 0 (remove) or 1 - `order` < 0 (add). The heights factor as n = n1 B + n2:
+        alpha is the order > 0 (remove) or 1 less it < 0 (add). The heights factor as n = n1 B + n2:
         e^{w L} - 1 = U + V + U V, with U for order and n1, V for n2, so that three products of matrices take the place
         of num times as many exponentials. Rounding booked, with weights W:
 
@@ -196,34 +199,46 @@ class SampledStep(NamedTuple):
           and 2^-50 (8 + mu |x| + mu^2) (|R - 1| + q) / |R| for that of R - 1, of mu x - mu^2/2, of mu and of mu eta;
           times |W| e^{alpha level}, which bounds the term, since theta >= 0;
         * sums of n products, and the terms' own: 2^-52 (n + 32 + x^2 + |x| eta) |W| (|U| + |V| + |U| |V|).
+
+        Args:
+          rule: that of the order (`rule`).
+          step: [R], the distance of the heights.
         """
-        rule = _rule(self, order, log_tolerance)
-        if rule is None:
-            return np.zeros(num, np.complex128), np.full(num, np.inf)
-        power = self._power(order)
+        power, shift, step = rule.power[:, None], rule.shift[:, None], step[:, None]
         x, level, angle = rule.nodes, rule.level, rule.angle
-        split = np.maximum(power * level - _LARGEST_POWER, 0.0)
+        raised = power * level
+        split = np.maximum(raised - _LARGEST_POWER, 0.0)
         size = np.exp(rule.log_size + split)
-        weight = size * (np.cos(rule.shift * x) - 1j * np.sin(rule.shift * x))
+        weight = size * (np.cos(shift * x) - 1j * np.sin(shift * x))
         rows = max(1, math.isqrt(num))
-        coarse = step * rows * np.arange(-(-num // rows))[:, None]
-        fine = step * np.arange(rows)[:, None]
-        u = _expm1(power * level - split - coarse * angle, power * angle + coarse * level)
-        v = _expm1(-fine * angle, fine * level)
-        total = _table(u, v, weight)[:num]
+        coarse = (step * (rows * np.arange(-(-num // rows))))[:, :, None]
+        fine = (step * np.arange(rows))[:, :, None]
+        level, angle = level[:, None, :], angle[:, None, :]
+        u = expm1((raised - split)[:, None, :] - coarse * angle, power[:, :, None] * angle + coarse * level)
+        v = expm1(-fine * angle, fine * level)
+        total = table(u, v, weight)[:, :num]
 
-        heavy = size * (len(x) + 32.0 + x * x + np.abs(x) * rule.shift + split)
+        heavy = size * (rule.num_nodes[:, None] + 32.0 + x * x + np.abs(x) * shift + split)
         u, v = np.abs(u), np.abs(v)
-        sizes = _table(u, v, heavy)[:num]
-        heights = step * np.arange(num)
-        term = np.exp(rule.log_size + power * level)
-        rate = 2.0**-50 * float(term @ (rule.blur + np.hypot(level, angle)))
-        error = (abs(power) + heights) * rate + 2.0**-52 * (sizes + np.abs(total)) + rule.error
-        error = error + float(size[split > 0].sum())  # there W e^split was subtracted, for W
-        return total, error
+        sizes = table(u, v, heavy)[:, :num]
+        term = np.exp(rule.log_size + raised)
+        rate = 2.0**-50 * rows_times(term, rule.blur + np.hypot(rule.level, rule.angle))[:, None]
+        error = (np.abs(power) + step * np.arange(num)) * rate + 2.0**-52 * (sizes + np.abs(total))
+        # where the exponent was split, W e^split was subtracted, for W
+        error = error + (rule.error + np.where(split > 0.0, size, 0.0).sum(1))[:, None]
+        known = np.isfinite(rule.error)[:, None]
+        return (total, error) if known.all() else (np.where(known, total, 0.0), np.where(known, error, np.inf))
 
-    def _make_rule(self, order: float, log_tolerance: float) -> _Rule | None:
-        """A `_Rule` for E[R^w - 1], w = alpha + ib, with the error of its step and window; None if it is too long.
+    def for_height(self, rule: Rule, log_tolerance: Real, height: Real) -> Rule:
+        """The rule (class `Rule`) for moments up to `height` [R]: the same for any."""
+        del log_tolerance, height
+        return rule
+
+    def rule(self, order: Real, log_tolerance: Real, height: Any = 0.0) -> Rule:
+        """`Rule` (a class) for E[R^w - 1], w = alpha + ib, with the error of its step and window, at `order` [R].
+
+        `log_tolerance` [R] is the logarithm of the error that it may leave in a moment: any value up to -2 is valid.
+        It serves any `height`.
 
         * step: the integrand is analytic for 0 <= Im z <= 2 eta, since R = 0 only at Im z = pi/mu, so the sum errs by
           at most (A + B) / (e^{2 pi eta / k} - 1), A and B the integrals of |integrand| on the two edges (Trefethen &
@@ -234,81 +249,102 @@ class SampledStep(NamedTuple):
           (1 - q)^alpha (add). So do those on the right for the 1, and for R^w in the add direction; in the remove
           direction R^alpha grows: see `_right`.
         """
-        log_tolerance = min(log_tolerance, _LOOSEST)
+        del height
+        log_tolerance = np.minimum(log_tolerance, _LOOSEST)
         mu, q, power = self._mu, self.sampling_prob, self._power(order)
-        is_add = self.direction is Direction.ADD
-        least = power * math.log1p(-q) if is_add else 0.0  # log of the bound on |R^w| where R < 1
-        choices = []
-        for angle in _ANGLES[self.direction]:
-            eta = min(angle / mu, _LARGEST_SHIFT)
-            edge = 2.0 * eta * eta
-            if is_add:
-                edge += least + (power * math.log(math.sin(2.0 * mu * eta)) if 2.0 * mu * eta > 0.5 * math.pi else 0.0)
-            choices.append((2.0 * math.pi * eta / (edge - log_tolerance), eta, edge))
-        step, eta, edge = max(choices)
-        step = with_few_bits(step, _STEP_BITS)
+        adds, removes = self.adds, np.flatnonzero(~self.adds)
+        least = np.where(adds, power * np.log1p(-q), 0.0)  # log of the bound on |R^w| where R < 1
+        etas = np.minimum(np.where(adds, _ANGLES[1], _ANGLES[0]) / mu, _LARGEST_SHIFT)
+        edges, turned = 2.0 * etas * etas + least, 2.0 * mu * etas
+        edges = edges + np.where(adds & (turned > 0.5 * math.pi), power * np.log(np.sin(turned)), 0.0)
+        steps = 2.0 * math.pi * etas / (edges - log_tolerance)
+        best, every = steps.argmax(0), np.arange(len(q))
+        step, eta, edge = with_few_bits(steps[best, every], _STEP_BITS), etas[best, every], edges[best, every]
         inflated = 0.5 * eta * eta + least
-        reach = math.sqrt(2.0 * (inflated - log_tolerance))
-        end, right = (reach, 0.0) if is_add else self._right(order, reach, step, log_tolerance - inflated)
-        first, last = -math.ceil(reach / step), math.ceil(end / step)
-        if last - first >= _MOST_NODES or inflated > 600.0:
-            return None
-        x: Real = step * np.arange(first, last + 1, dtype=np.float64)
-        sides = math.exp(_log_tail(-float(x[0]))) + math.exp(_log_tail(float(x[-1])))
-        window = 2.0 * math.exp(inflated) * sides + math.exp(0.5 * eta * eta) * right
+        reach = np.sqrt(2.0 * (inflated - log_tolerance))
+        end, right = self._ends(removes, order, reach, step, log_tolerance - inflated)
+        first, last = -np.ceil(reach / step), np.ceil(end / step)
+        short = (last - first < _MOST_NODES) & (inflated <= 600.0)
+        first, last = np.where(short, first, 0.0), np.where(short, last, 1.0)
+        count, step = last - first + 1.0, step[:, None]
+        numbers = np.arange(int(count.max(initial=1.0)))
+        x = step * (first[:, None] + numbers)
+        sides = np.exp(_log_tail(-x[:, 0])) + np.exp(_log_tail(step[:, 0] * last))
+        window = 2.0 * np.exp(inflated) * sides + np.exp(0.5 * eta * eta) * right
 
-        turn = mu * eta
-        exponents, log_q = mu * x - 0.5 * mu * mu, math.log(q)
+        turn, column, share = (mu * eta)[:, None], mu[:, None], q[:, None]
+        exponents, log_q = column * x - 0.5 * column * column, np.log(share)
         huge, scaled = exponents > _MOST_EXPONENT, np.exp(np.minimum(exponents + log_q, _MOST_EXPONENT))
-        grown = np.where(huge, scaled, q * np.expm1(np.where(huge, 0.0, exponents)))  # q (Y - 1)
-        real = grown * math.cos(turn) - 2.0 * q * math.sin(0.5 * turn) ** 2
-        imag = (grown + q) * math.sin(turn)
+        grown = np.where(huge, scaled, share * np.expm1(np.where(huge, 0.0, exponents)))  # q (Y - 1)
+        real = grown * np.cos(turn) - 2.0 * share * np.sin(0.5 * turn) ** 2
+        imag = (grown + share) * np.sin(turn)
         square = 2.0 * real + real * real + imag * imag  # |R|^2 - 1
         near = np.abs(square) < 0.25
         level = np.where(near, 0.5 * np.log1p(np.where(near, square, 0.0)), np.log(np.hypot(1.0 + real, imag)))
         argument = np.arctan2(imag, 1.0 + real)
-        blur = (np.hypot(real, imag) + q) * np.exp(-level) * (8.0 + mu * np.abs(x) + mu * mu)
+        blur = (np.hypot(real, imag) + share) * np.exp(-level) * (8.0 + column * np.abs(x) + column * column)
         far = exponents + log_q > _MOST_EXPONENT  # R = q Y there, to e^-300
         level, argument = np.where(far, exponents + log_q, level), np.where(far, turn, argument)
-        log_size = math.log(step) - _LOG_ROOT_TWO_PI + 0.5 * eta * eta - 0.5 * x * x
-        if is_add:
-            inside = math.exp(least) + 1.0
-        else:
+        half = 0.5 * (eta * eta)[:, None]
+        log_size = np.log(step) - _LOG_ROOT_TWO_PI + half - 0.5 * x * x
+        log_size = np.where(numbers < count[:, None], log_size, -np.inf)
+        inside, upper = np.exp(least) + 1.0, np.full(len(q), 2.0)
+        if removes.size:
             # E[R^alpha] by the same nodes on the real line, with a strip of 2 eta on either side: right to
             # 2 e^(2 log_tolerance) / (1 - e^(2 log_tolerance)) < 1/26 of itself
-            total = float(np.exp(log_size - 0.5 * eta * eta + power * _log_ratio(x, mu, q)).sum())
-            inside = 1.1 * (total + right + 2.0)
-        fall = 2.0 * math.pi * eta / step
-        edges = inside * math.exp(-fall) + (2.0 if is_add else inside) * math.exp(edge - fall)
-        error = edges * (1.0 + 2.0**-40) / -math.expm1(-fall) + window
-        return _Rule(step, eta, x, level, argument, log_size, blur, error)
+            tilted = power[removes, None] * _log_ratio(exponents[removes], share[removes])
+            total = np.exp((log_size - half)[removes] + tilted).sum(1)
+            inside[removes] = upper[removes] = 1.1 * (total + right[removes] + 2.0)
+        fall = 2.0 * math.pi * eta / step[:, 0]
+        edges = inside * np.exp(-fall) + upper * np.exp(edge - fall)
+        error = edges * (1.0 + 2.0**-40) / -np.expm1(-fall) + window
+        error = np.where(short, error, np.inf)
+        return Rule(order, power, step[:, 0], eta, count, x, level, argument, log_size, blur, error)
 
-    def _right(self, order: float, reach: float, step: float, log_goal: float) -> tuple[float, float]:
-        """(end, bound): sums of step phi(x) R(x)^a over nodes beyond `end`, and the integral, are at most `bound`.
+    def _ends(self, removes: Any, order: Real, reach: Any, step: Any, log_goal: Real) -> tuple[Real, Real]:
+        """(end, bound) [R] of `_right` where a record is removed; elsewhere (`reach`, 0)."""
+        end, right = reach.copy(), np.zeros(len(reach))
+        if removes.size:
+            every = (x[removes] for x in (order, reach, step, log_goal))
+            end[removes], right[removes] = self.at(removes)._right(*every)
+        return end, right
+
+    def _right(self, order: Real, reach: Real, step: Real, log_goal: Real) -> tuple[Real, Real]:
+        """(end, bound) [R]: sums of step phi(x) R(x)^a over nodes beyond `end`, and the integral, are at most `bound`.
 
         In a cell [c, d] of width w beyond 0 phi R^a <= phi(c) R(d)^a, since phi falls and R rises, and at most
         w / step + 1 nodes lie in it. Beyond the last c, at or above a mu, R(x) <= R(c) e^{mu (x - c)}, so that phi R^a
         is at most a normal density that falls from there on. `end` is the first c at which the logarithm of the bound
         is at most `log_goal`, or the last.
         """
-        mu, q = self._mu, self.sampling_prob
-        last = reach + max(order * mu, mu)
-        near = min(last, reach + mu + 30.0)
-        edges = np.linspace(reach + mu, near, max(2, math.ceil((near - reach - mu) / 0.2) + 1))
-        if last > near:
-            edges = np.append(edges, np.geomspace(near, last, 200)[1:])
-        log_ratio = _log_ratio(edges, mu, q)
-        log_cells = order * log_ratio[1:] - 0.5 * edges[:-1] ** 2 - _LOG_ROOT_TWO_PI
-        cells = (np.diff(edges) + step) * np.exp(log_cells)
-        slope = order * mu
-        beyond = order * (float(log_ratio[-1]) - mu * last) + 0.5 * slope * slope + _log_tail(last - slope)
-        tails = 1.001 * (np.append(np.cumsum(cells[::-1])[::-1], 0.0) + float(np.exp(beyond)))
-        fits = np.flatnonzero(tails <= math.exp(log_goal))
-        at = int(fits[0]) if fits.size else len(edges) - 1
-        return float(edges[at]), float(tails[at])
+        mu, q, slope = self._mu, self.sampling_prob, order * self._mu
+        start = reach + mu
+        last = reach + np.maximum(slope, mu)
+        near = np.minimum(last, start + 30.0)
+        num = max(2, math.ceil(float(((near - start) / 0.2).max())) + 1)
+        edges = start[:, None] + (near - start)[:, None] * np.linspace(0.0, 1.0, num)
+        edges[:, -1] = near
+        if (last > near).any():
+            further = near[:, None] * (last / near)[:, None] ** np.linspace(0.0, 1.0, 200)[1:]
+            further[:, -1] = last
+            edges = np.concatenate([edges, further], axis=1)
+        column = mu[:, None]
+        log_ratio = _log_ratio(column * edges - 0.5 * column * column, q[:, None])
+        log_cells = order[:, None] * log_ratio[:, 1:] - 0.5 * edges[:, :-1] ** 2 - _LOG_ROOT_TWO_PI
+        widths = np.diff(edges)
+        cells = np.where(widths > 0.0, (widths + step[:, None]) * np.exp(log_cells), 0.0)
+        beyond = order * (log_ratio[:, -1] - mu * last) + 0.5 * slope * slope + _log_tail(last - slope)
+        summed = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1] + np.exp(beyond)[:, None]
+        tails = 1.001 * np.concatenate([summed, np.exp(beyond)[:, None]], axis=1)
+        fits = tails <= np.exp(log_goal)[:, None]
+        fits[:, -1] = True
+        at, every = fits.argmax(1), np.arange(len(q))
+        return edges[every, at], tails[every, at]
 
-    def decay(self, order: float, heights: Real, log_tolerance: float) -> Real:
-        """Upper bounds [K] on log |M(a + iy) / M(a)|, each for every y >= its height b, `heights` [K] ascending.
+    def decay(self, rule: Rule, log_moment: Real, heights: Real) -> Real:
+        """Upper bounds [R, K] on log |M(a + iy) / M(a)|, each for every y >= its height b, `heights` [R, K] ascending.
+
+        `log_moment` [R] is at least log M(a) (`real_moment`), a the order of the rule.
 
         On the path z = x + i eta(x), with 0 <= mu eta = t < pi/2 and eta differentiable, |M(a + iy)| is at most
         E[R^alpha e^psi],
@@ -328,73 +364,53 @@ class SampledStep(NamedTuple):
         nothing is said); right of them, where tau < h and eta' <= h / 2, e^psi is bounded and so is the mass. 2^-30
         covers rounding.
         """
-        mu, q, power = self._mu, self.sampling_prob, self._power(order)
-        is_add = self.direction is Direction.ADD
-        largest = min(_LARGEST_TURN, _LARGEST_PATH * mu)
-        turned = 0.5 * (order - 1.0) if is_add else 0.0
+        order = rule.order
+        mu, q, power = self._mu[:, None], self.sampling_prob[:, None], rule.power[:, None]
+        adds, excess = np.flatnonzero(self.adds), np.where(self.adds, order - 1.0, 0.0)[:, None]
+        largest = np.minimum(_LARGEST_TURN, _LARGEST_PATH * mu)
         # log of the most that e^psi can be, without theta
-        most = 2.0 * (largest / mu) ** 2 + largest * largest / 8.0 + turned * math.log1p(largest * largest)
-        if is_add:
-            top = min(math.sqrt(90.0 + 2.0 * most), 0.6 * _FAR)
-            right = math.exp(_log_tail(top))
-        else:
-            top, right = self._right(order, 9.5, 0.0, -45.0 - most)
-        modulus, _, slack = self.moments(order, 0.0, 1, log_tolerance)
-        log_moment = float(modulus[0] + slack[0])
-        if top > 6.0 * _FAR or not log_moment < 600.0:
-            return np.zeros(len(heights))
-        x = np.linspace(-9.0, top, max(_DECAY_CELLS, int(40.0 * (top + 9.0))))
-        log_ratio = _log_ratio(x, mu, q)
-        p = np.exp(np.minimum(math.log(q) + (mu * x - 0.5 * mu * mu - log_ratio), 0.0))
+        most = 2.0 * (largest / mu) ** 2 + largest * largest / 8.0 + 0.5 * excess * np.log1p(largest * largest)
+        reach, nothing = np.full(len(order), 9.5), np.zeros(len(order))
+        top, right = self._ends(np.flatnonzero(~self.adds), order, reach, nothing, -45.0 - most[:, 0])
+        to_add = np.minimum(np.sqrt(90.0 + 2.0 * most[adds, 0]), 0.6 * _FAR)
+        top[adds], right[adds] = to_add, np.exp(_log_tail(to_add))
+        top, right = top[:, None], right[:, None]
+        known = (top[:, 0] <= 6.0 * _FAR) & (log_moment < 600.0)
+        top = np.where(known[:, None], top, 1.0)
+        num = max(_DECAY_CELLS, int(40.0 * (top.max() + 9.0)))
+        width = (top + 9.0) / (num - 1)
+        x = width * np.arange(num) - 9.0
+        exponent = mu * x - 0.5 * mu * mu
+        log_ratio = _log_ratio(exponent, q)
+        p = np.exp(np.minimum(np.log(q) + (exponent - log_ratio), 0.0))
         log_weight = power * log_ratio - 0.5 * x * x - _LOG_ROOT_TWO_PI
-        width = float(x[1] - x[0])
-        bend = 0.125 * width * width * (1.0 + 0.25 * abs(power) * mu * mu)
-        low = width * np.exp(np.minimum(log_weight[:-1], log_weight[1:]) - bend)
-        high = width * np.exp(np.maximum(log_weight[:-1], log_weight[1:]) + bend)
+        bend = 0.125 * width * width * (1.0 + 0.25 * np.abs(power) * mu * mu)
+        low = width * np.exp(np.minimum(log_weight[:, :-1], log_weight[:, 1:]) - bend)
+        high = width * np.exp(np.maximum(log_weight[:, :-1], log_weight[:, 1:]) + bend)
+        kept_share, spread = (1.0 - p[:, :1] * p[:, :1] / 3.0), mu * p[:, 1:] * (1.0 - p[:, :-1])
 
-        b = heights[:, None]
-        slope = b * mu / (1.0 + mu * mu)
-        r = largest / (largest + 0.5 * mu * slope * p)
-        tau = 0.5 * mu * slope * p * r
-        sin = 2.0 * tau / (1.0 + tau * tau)
-        theta = np.arctan2(p * sin, 1.0 - p * tau * sin)
-        rise = slope * (r[:, :-1] ** 2) * (mu * p[1:] * (1.0 - p[:-1]))
-        psi = 2.0 * (tau[:, 1:] / mu) ** 2 + 0.5 * rise * rise - b * theta[:, :-1]
-        # on the left theta >= p sin t (1 - p^2/3) and sin t >= 2 tau (1 - tau^2), tau = A p mu r / 2
-        kept = r[:, 0] * (1.0 - tau[:, 0] ** 2) * (1.0 - p[0] * p[0] / 3.0) * heights * mu
-        loss = 0.5 * slope[:, 0] * (1.0 + mu * mu)
-        if is_add:
-            drop = 2.0 * p[1:] * (1.0 - p[:-1]) * (tau * sin)[:, 1:]
-            psi = psi - turned * np.log1p(-np.minimum(drop, 1.0))
-            loss = loss + 0.6 * (order - 1.0) * p[0] * slope[:, 0] * mu * mu
-        sound = (kept >= loss) & (tau[:, 0] < 0.1)
-        beyond = right * np.exp(np.maximum(most - heights * theta[:, -1], 0.0))
-        gain = -np.sum(np.expm1(psi) * np.where(psi < 0.0, low, high), axis=1) - beyond
-        lost = np.where(sound, np.nan_to_num(gain, nan=0.0), 0.0) * ((1.0 - 2.0**-30) * math.exp(-log_moment))
+        found = np.empty(heights.shape)
+        for k, b in enumerate(heights.T[:, :, None]):
+            slope = b * mu / (1.0 + mu * mu)
+            turned = 0.5 * mu * slope * p
+            r = largest / (largest + turned)
+            tau = turned * r
+            sin = 2.0 * tau / (1.0 + tau * tau)
+            theta = np.arctan2(p * sin, 1.0 - p * tau * sin)
+            rise = slope * (r[:, :-1] ** 2) * spread
+            psi = 2.0 * (tau[:, 1:] / mu) ** 2 + 0.5 * rise * rise - b * theta[:, :-1]
+            # on the left theta >= p sin t (1 - p^2/3) and sin t >= 2 tau (1 - tau^2), tau = A p mu r / 2
+            kept = r[:, :1] * (1.0 - tau[:, :1] ** 2) * kept_share * b * mu
+            loss = 0.5 * slope * (1.0 + mu * mu)
+            if adds.size:
+                drop = 2.0 * p[adds, 1:] * (1.0 - p[adds, :-1]) * (tau[adds] * sin[adds])[:, 1:]
+                psi[adds] = psi[adds] - 0.5 * excess[adds] * np.log1p(-np.minimum(drop, 1.0))
+                loss = loss + 0.6 * excess * p[:, :1] * slope * mu * mu
+            sound = ((kept >= loss) & (tau[:, :1] < 0.1))[:, 0] & known
+            beyond = right * np.exp(np.maximum(most - b * theta[:, -1:], 0.0))
+            gain = -np.sum(np.expm1(psi) * np.where(psi < 0.0, low, high), axis=1) - beyond[:, 0]
+            found[:, k] = np.where(sound & ~np.isnan(gain), gain, 0.0)
+        lost = found * ((1.0 - 2.0**-30) * np.exp(-log_moment))[:, None]
         # what holds from one height on holds from the next on
-        return np.minimum.accumulate(np.log1p(-np.clip(lost, 0.0, 1.0 - 2.0**-30)))
-
-
-@functools.lru_cache(maxsize=16)
-def _rule(step: SampledStep, order: float, log_tolerance: float) -> _Rule | None:
-    """That of `step`, kept: moments on a line and their decay ask for the same one."""
-    return step._make_rule(order, log_tolerance)
-
-
-def polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
-    """log |M|, arg M and the error of log M [N], of M = 1 + `total`, which errs by at most `error`."""
-    log_modulus, phase, relative = relative_polar(total, error)
-    known = relative < 0.5
-    return log_modulus, phase, np.where(known, -np.log1p(-np.where(known, relative, 0.0)), np.inf)
-
-
-def relative_polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
-    """log |M|, arg M and the relative error [N] of M = 1 + `total`, which errs by at most `error`."""
-    square = 2.0 * total.real + total.real**2 + total.imag**2  # |M|^2 - 1
-    near = np.abs(square) < 0.25
-    size = np.maximum(np.hypot(1.0 + total.real, total.imag), 1e-300)
-    log_modulus = np.where(near, 0.5 * np.log1p(np.where(near, square, 0.0)), np.log(size))
-    phase = np.arctan2(total.imag, 1.0 + total.real)
-    relative = (error + 2.0**-51 * np.abs(total)) * np.exp(-log_modulus)
-    relative = np.nan_to_num(relative, nan=np.inf) + 2.0**-50 * (np.abs(log_modulus) + np.abs(phase))
-    return log_modulus, phase, relative
+        lost = np.where(known[:, None], np.log1p(-np.clip(lost, 0.0, 1.0 - 2.0**-30)), 0.0)
+        return np.minimum.accumulate(lost, axis=1)
