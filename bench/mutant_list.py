@@ -847,7 +847,10 @@ _ALLOCATION = (
     Mutant("divergence/allocation/_powers.py", "d[n] = value + ULP", "d[n] = value - ULP", ON_HOST),
     Mutant("special/_series.py", "product(square, square, sign=sign)", "product(square, square)", SERIES),
     Mutant(
-        "divergence/allocation/_schedule.py", "d = d + excess_rounding(", "d = d - excess_rounding(", SCHEDULED_POWERS
+        "divergence/allocation/_powers.py",
+        "found + excess_rounding(",
+        "found - 99.0 * excess_rounding(",
+        SCHEDULED_POWERS,
     ),
     Mutant("special/_series.py", "found + sign * ULP * (3.0", "found - sign * ULP * (3.0", SERIES),
     Mutant("special/_series.py", "found + sign * ULP * (3.0", "found + ULP * (3.0", SERIES),
@@ -864,8 +867,8 @@ _ALLOCATION = (
     Mutant("divergence/allocation/_laplace.py", "log_phi + 2.0**-50 * ((64", "log_phi - 2.0**-50 * ((64", LAPLACE),
     Mutant("divergence/allocation/_laplace.py", "moved * (reach - 0.5 * moved)", "-moved * reach", LAPLACE),
     Mutant("divergence/allocation/_fractional.py", "xp.exp(log_grid) + rounding", "xp.exp(log_grid) - rounding", MORE),
-    Mutant("bounds/allocation/_schedule.py", "(1.0 + p / run", "(1.0 - p / run", MORE),
-    Mutant("bounds/allocation/_schedule.py", "xp.log(xp.where(some, idle, 1.0)), -xp.inf)", "-800.0, -xp.inf)", MORE),
+    Mutant("bounds/allocation/_renyi.py", "(1.0 + xp.asarray(p)", "(1.0 - xp.asarray(p)", MORE),
+    Mutant("bounds/allocation/_renyi.py", "xp.log(xp.where(some, idle, 1.0)), -xp.inf)", "-800.0, -xp.inf)", MORE),
     Mutant(
         "bounds/allocation/_exact.py",
         "+ 0.5 / noise_multiplier / noise_multiplier)",

@@ -16,16 +16,15 @@ import jaxacct as ja
 from jaxacct._precision import float64_kernel
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds import bases
-from jaxacct.bounds.allocation import _renyi as plain
-from jaxacct.bounds.allocation import _schedule as bounds
+from jaxacct.bounds.allocation import _renyi as bounds
 from jaxacct.bounds.allocation._exact import PARTIAL_EXACT
 from jaxacct.bounds.bases._base import pld_of_law, side_of
 from jaxacct.bounds.gaussian import unamplified_log_delta
 from jaxacct.divergence.allocation._fractional import fractional_rdp
 from jaxacct.divergence.allocation._laplace import laplace_rdp
-from jaxacct.divergence.allocation._powers import gaussian_log_excess
+from jaxacct.divergence.allocation._phases import Phases, whole_epoch
+from jaxacct.divergence.allocation._powers import log_excess
 from jaxacct.divergence.allocation._profile import AllocationProfile
-from jaxacct.divergence.allocation._schedule import Phases, scheduled_laplace_rdp, scheduled_log_excess
 from jaxacct.divergence.lattice._prefix import partial_average, scheduled_average
 from jaxacct.mechanisms._partial_allocation import PartialAllocation
 from jaxacct.mechanisms._scheduled_allocation import ScheduledAllocation
@@ -46,7 +45,7 @@ def _fractional(sigma: jax.Array, num_steps: jax.Array, *, orders: tuple[float, 
 
 @float64_kernel()
 def _whole(sigma: jax.Array, num_steps: jax.Array) -> jax.Array:
-    excess = gaussian_log_excess(sigma, num_steps, max_order=10)
+    excess = log_excess(whole_epoch(sigma, num_steps), max_order=10)
     return jnp.concatenate([jnp.zeros_like(excess[:1]), jnp.log1p(jnp.exp(excess))])
 
 
@@ -105,24 +104,24 @@ EXPONENTS = (-1.1, -1.5, -1.9, 0.1, 1.0, 5.0, 20.0)
 
 @float64_kernel()
 def _equal_excess(sigma: jax.Array, num_steps: jax.Array) -> jax.Array:
-    return gaussian_log_excess(sigma, num_steps, max_order=40)
+    return log_excess(whole_epoch(sigma, num_steps), max_order=40)
 
 
 @float64_kernel()
 def _excess(
     sigma_1: jax.Array, sigma_2: jax.Array, n_1: jax.Array, n_2: jax.Array, t: jax.Array, *, top: int
 ) -> jax.Array:
-    return scheduled_log_excess(Phases((sigma_1, sigma_2), (n_1, n_2), t), max_order=top)
+    return log_excess(Phases((sigma_1, sigma_2), (n_1, n_2), t), max_order=top)
 
 
 @float64_kernel(lane_bytes=2**21)
 def _equal_laplace(sigma: jax.Array, num_steps: jax.Array) -> jax.Array:
-    return laplace_rdp(sigma, num_steps, exponents=[EXPONENTS], num_nodes=[512])[0]
+    return laplace_rdp(whole_epoch(sigma, num_steps), exponents=[EXPONENTS], num_nodes=[512])[0]
 
 
 @float64_kernel(lane_bytes=2**21)
 def _laplace(sigma_1: jax.Array, sigma_2: jax.Array, n_1: jax.Array, n_2: jax.Array, t: jax.Array) -> jax.Array:
-    return scheduled_laplace_rdp(Phases((sigma_1, sigma_2), (n_1, n_2), t), exponents=EXPONENTS, num_nodes=512)
+    return laplace_rdp(Phases((sigma_1, sigma_2), (n_1, n_2), t), exponents=[EXPONENTS], num_nodes=[512])[0]
 
 
 @pytest.mark.more
@@ -214,7 +213,7 @@ AS_SCHEDULE = ScheduledAllocation((0.8, 0.8), (20, 40))
 
 
 def _unamplified_log_delta(run: Any, epsilon: Any) -> Any:
-    return unamplified_log_delta(run.mechanism, plain.uses(run), epsilon)
+    return unamplified_log_delta(run.mechanism, bounds.uses(run), epsilon)
 
 
 @pytest.mark.more
@@ -222,29 +221,35 @@ def _unamplified_log_delta(run: Any, epsilon: Any) -> Any:
 def test_bounds_of_a_whole_even_epoch_are_those_of_allocation(same: Any) -> None:
     orders = (1.5, 2.0, 2.5, 7.0, 30.0)
     pairs: list[tuple[Any, Any, dict[str, Any], tuple[float, ...]]] = [
-        (bounds.scheduled_remove_rdp, plain.direct_remove_rdp, {"orders": orders}, ()),
-        (bounds.scheduled_add_rdp, plain.laplace_add_rdp, {"orders": orders}, ()),
-        (bounds.scheduled_closed_form_add_log_delta, plain.closed_form_add_log_delta, {}, (1.0,)),
-        (bounds.scheduled_closed_form_add_epsilon, plain.closed_form_add_epsilon, {}, (-12.0,)),
-        (bounds.scheduled_unamplified_log_delta, _unamplified_log_delta, {}, (1.0,)),
+        (bounds.direct_remove_rdp, bounds.direct_remove_rdp, {"orders": orders}, ()),
+        (bounds.laplace_add_rdp, bounds.laplace_add_rdp, {"orders": orders}, ()),
+        (bounds.closed_form_add_log_delta, bounds.closed_form_add_log_delta, {}, (1.0,)),
+        (bounds.closed_form_add_epsilon, bounds.closed_form_add_epsilon, {}, (-12.0,)),
+        (bounds.revealed_log_delta, _unamplified_log_delta, {}, (1.0,)),
     ]
     for ours, theirs, static, targets in pairs:
-        uneven = {"uneven": False} if theirs is not _unamplified_log_delta else {}
-        expected = _asked(theirs, WHOLE, *targets, **static, **uneven)
+        expected = _asked(theirs, WHOLE, *targets, **static)
         np.testing.assert_allclose(_asked(ours, same, *targets, **static), expected, rtol=1e-11)
 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("same", [AS_PARTIAL, AS_SCHEDULE])
 def test_low_orders_of_a_whole_even_epoch(same: Any) -> None:
-    found = _asked(bounds.scheduled_low_order_remove_rdp, same, orders=(1.1, 1.5, 2.5))
+    found = _asked(bounds.fractional_remove_rdp, same, orders=(1.1, 1.5, 2.5))
     np.testing.assert_allclose(found[:2], _equal_laplace(0.8, 60)[:2], rtol=1e-12)
     assert found[2] == math.inf
 
 
+@pytest.mark.parametrize("fn", [bounds.direct_remove_rdp, bounds.laplace_add_rdp])
+def test_an_epoch_of_one_step_is_a_release(fn: Any) -> None:
+    orders, noise = (2.0, 9.0), ja.Gaussian(0.8)
+    for run in (ja.RandomAllocation(noise, 1), PartialAllocation(noise, 1, 1), ScheduledAllocation((0.8,), (1,))):
+        np.testing.assert_allclose(_asked(fn, run, orders=orders), np.array(orders) / (2.0 * 0.8**2), rtol=1e-11)
+
+
 def test_epochs_of_a_schedule_add_up() -> None:
     one, ten = ScheduledAllocation((0.8, 2.0), (20, 40)), ScheduledAllocation((0.8, 2.0), (20, 40), num_epochs=10)
-    for fn in (bounds.scheduled_remove_rdp, bounds.scheduled_add_rdp):
+    for fn in (bounds.direct_remove_rdp, bounds.laplace_add_rdp):
         np.testing.assert_allclose(
             _asked(fn, ten, orders=(2.0, 9.0)), 10.0 * _asked(fn, one, orders=(2.0, 9.0)), rtol=1e-12
         )
@@ -256,10 +261,10 @@ def test_bounds_grow_with_the_steps_done_and_fall_with_the_noise() -> None:
     done = [PartialAllocation(ja.Gaussian(1.0), 50, n) for n in (1, 10, 49, 50)]
     noise = [ScheduledAllocation((s, 2.0), (5, 45)) for s in (2.0, 1.5, 0.7)]
     for runs in (done, noise):
-        for fn in (bounds.scheduled_remove_rdp, bounds.scheduled_add_rdp):
+        for fn in (bounds.direct_remove_rdp, bounds.laplace_add_rdp):
             curves = np.array([_asked(fn, run, orders=orders) for run in runs])
             assert np.all(np.diff(curves, axis=0) > 0.0)
-        for fn in (bounds.scheduled_unamplified_log_delta, bounds.scheduled_closed_form_add_log_delta):
+        for fn in (bounds.revealed_log_delta, bounds.closed_form_add_log_delta):
             assert np.all(np.diff([float(_asked(fn, run, 0.3)) for run in runs]) >= -1e-12)
 
 
@@ -268,8 +273,8 @@ def test_bounds_grow_with_the_steps_done_and_fall_with_the_noise() -> None:
 )
 def test_closed_forms_are_inverses(run: Any) -> None:
     for log_delta, epsilon in (
-        (bounds.scheduled_unamplified_log_delta, bounds.scheduled_unamplified_epsilon),
-        (bounds.scheduled_closed_form_add_log_delta, bounds.scheduled_closed_form_add_epsilon),
+        (bounds.revealed_log_delta, bounds.revealed_epsilon),
+        (bounds.closed_form_add_log_delta, bounds.closed_form_add_epsilon),
     ):
         found = float(_asked(epsilon, run, -9.0))
         assert -9.0 - 1e-6 <= float(_asked(log_delta, run, found)) <= -9.0 + 1e-10
@@ -277,7 +282,7 @@ def test_closed_forms_are_inverses(run: Any) -> None:
 
 def test_more_delta_than_was_at_stake_costs_nothing() -> None:
     run = PartialAllocation(ja.Gaussian(0.7), num_steps=1000, steps_done=1)
-    assert float(_asked(bounds.scheduled_unamplified_epsilon, run, math.log(0.01))) == 0.0
+    assert float(_asked(bounds.revealed_epsilon, run, math.log(0.01))) == 0.0
 
 
 # Profiles of unfinished epochs

@@ -142,7 +142,9 @@ def test_gaussian_rdp():
 
 
 def allocation_bound(sigma, num_steps, max_order):
-    return allocation.rdp_from_log_excess(allocation.gaussian_log_excess(sigma, num_steps, max_order=max_order))
+    return allocation.rdp_from_log_excess(
+        allocation.log_excess(allocation.whole_epoch(sigma, num_steps), max_order=max_order)
+    )
 
 
 def allocation_rdp(sigma, num_steps, *, max_order):
@@ -219,7 +221,7 @@ def test_allocation_against_a_power_series(max_order, sigmas, steps):
 
 @pytest.mark.parametrize(("sigma", "num_steps"), [(1.0, 7), (1.0, 10**9), (20.0, 2), (20.0, 10**6)])
 def test_allocation_on_the_host_against_a_power_series(sigma, num_steps):
-    got = allocation.host_log_excess(sigma, float(num_steps), 40)
+    got = allocation.host_log_excess(allocation.whole_epoch(sigma, float(num_steps)), 40)
     with mp.workdps(120):
         moments = power_series_moments(gaussian_moments(sigma, 40), num_steps)
         above = [mp.mpf(float(got[a - 2])) - mp.log(moments[a] - 1) for a in range(2, 41)]
@@ -570,7 +572,7 @@ def test_sampled_gaussian_in_the_add_direction_where_ratios_are_no_doubles(sigma
 
 def laplace_rdp(sigma, num_steps, exponents, *, num_nodes=512):
     return x64(
-        lambda s, t: laplace.laplace_rdp(s, t, exponents=[exponents], num_nodes=[num_nodes])[0],
+        lambda s, t: laplace.laplace_rdp(allocation.whole_epoch(s, t), exponents=[exponents], num_nodes=[num_nodes])[0],
         np.atleast_1d(sigma),
         np.atleast_1d(num_steps),
     )

@@ -28,7 +28,6 @@ from jaxacct.bounds._moments import many_brackets, moments
 from jaxacct.bounds._orders import BETWEEN, LOW, SPARSE, WHOLE
 from jaxacct.bounds._split import selects_several, single_step, split_statics
 from jaxacct.bounds.allocation import _renyi as renyi
-from jaxacct.bounds.allocation import _schedule as schedule
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon
 from jaxacct.bounds.allocation._exact import EXACT, PARTIAL_EXACT
 from jaxacct.bounds.allocation._how_many import HOW_MANY
@@ -108,43 +107,56 @@ def _closed_form_floor(mechanism: RandomAllocation, log_delta: NDArray[Any]) -> 
     )
 
 
+def _by_moments(
+    direct: str, tops: tuple[int, ...], between: str, grids: Any, *, floor: Any = None, **options: Any
+) -> tuple[Method, ...]:
+    """The methods by moments of the average likelihood ratio of Gaussian steps.
+
+    Args:
+      direct, tops: the theorem behind moments of whole orders, and up to which ones these are tried.
+      between, grids: the name of the method of other orders of the remove direction, and the orders tried.
+      floor: as for `ProfileMethod`, of the closed form.
+      options: further fields of the methods.
+    """
+
+    def curve(name: str, theorem: str, direction: Direction, rdp: Any, grids: Any) -> RenyiMethod:
+        return RenyiMethod(
+            name=name,
+            theorem=f"{_FS}, {theorem}",
+            directions=(direction,),
+            rdp=with_limits(rdp, near_one=NEAR_ONE),
+            grids=grids,
+            **_COSTS,
+            **options,
+        )
+
+    moments = "Theorem 3.1, Renyi moments of"
+    whole, real = tuple(WHOLE[top] for top in tops), tuple(SPARSE[top] for top in (64, 256, 1024))
+    return (
+        curve("direct", direct, Direction.REMOVE, renyi.direct_remove_rdp, whole),
+        curve(between, f"{moments} fractional order", Direction.REMOVE, renyi.fractional_remove_rdp, grids),
+        ProfileMethod(
+            name="geometric mean",
+            theorem=f"{_FS}, Theorem 4.9 (corrected) and Corollary 4.10",
+            directions=(Direction.ADD,),
+            log_delta=renyi.closed_form_add_log_delta,
+            epsilon=renyi.closed_form_add_epsilon,
+            floor=floor,
+            **_COSTS,
+            **options,
+        ),
+        curve("real orders", f"{moments} real order", Direction.ADD, renyi.laplace_add_rdp, real),
+    )
+
+
 _RENYI = (
-    RenyiMethod(
-        name="direct",
-        theorem=f"{_FS}, Theorem 4.8 and Corollary 4.10",
-        directions=(Direction.REMOVE,),
-        rdp=with_limits(renyi.direct_remove_rdp, near_one=NEAR_ONE),
-        grids=tuple(WHOLE[top] for top in (64, 256, 1024, 2048)),
-        **_SPLIT,
-        **_COSTS,
-    ),
-    RenyiMethod(
-        name="fractional orders",
-        theorem=f"{_FS}, Theorem 3.1, Renyi moments of fractional order",
-        directions=(Direction.REMOVE,),
-        rdp=with_limits(renyi.fractional_remove_rdp, near_one=NEAR_ONE),
-        grids=(BETWEEN, LOW),  # inside a user's jit the second, half the program
-        **_SPLIT,
-        **_COSTS,
-    ),
-    ProfileMethod(
-        name="geometric mean",
-        theorem=f"{_FS}, Theorem 4.9 (corrected) and Corollary 4.10",
-        directions=(Direction.ADD,),
-        log_delta=renyi.closed_form_add_log_delta,
-        epsilon=renyi.closed_form_add_epsilon,
+    *_by_moments(
+        "Theorem 4.8 and Corollary 4.10",
+        (64, 256, 1024, 2048),
+        "fractional orders",
+        (BETWEEN, LOW),  # inside a user's jit the second, half the program
         floor=_closed_form_floor,
         **_SPLIT,
-        **_COSTS,
-    ),
-    RenyiMethod(
-        name="real orders",
-        theorem=f"{_FS}, Theorem 3.1, Renyi moments of real order",
-        directions=(Direction.ADD,),
-        rdp=with_limits(renyi.laplace_add_rdp, near_one=NEAR_ONE),
-        grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
-        **_SPLIT,
-        **_COSTS,
     ),
     unamplified(renyi.uses),
 )
@@ -198,44 +210,13 @@ _WITHOUT_REDUCTION = (
 )
 
 _SCHEDULED = (
-    RenyiMethod(
-        name="direct",
-        theorem=f"{_FS}, Theorem 3.1; Theorem 4.8, cumulants added over the steps",
-        directions=(Direction.REMOVE,),
-        rdp=with_limits(schedule.scheduled_remove_rdp, near_one=NEAR_ONE),
-        grids=tuple(WHOLE[top] for top in (64, 256, 1024)),
-        **_COSTS,
-    ),
-    RenyiMethod(
-        name="low orders",
-        theorem=f"{_FS}, Theorem 3.1, Renyi moments of order 1 to 2",
-        directions=(Direction.REMOVE,),
-        rdp=with_limits(schedule.scheduled_low_order_remove_rdp, near_one=NEAR_ONE),
-        grids=(LOW,),
-        **_COSTS,
-    ),
-    ProfileMethod(
-        name="geometric mean",
-        theorem=f"{_FS}, Theorem 4.9 (corrected) and Corollary 4.10",
-        directions=(Direction.ADD,),
-        log_delta=schedule.scheduled_closed_form_add_log_delta,
-        epsilon=schedule.scheduled_closed_form_add_epsilon,
-        **_COSTS,
-    ),
-    RenyiMethod(
-        name="real orders",
-        theorem=f"{_FS}, Theorem 3.1, Renyi moments of real order",
-        directions=(Direction.ADD,),
-        rdp=with_limits(schedule.scheduled_add_rdp, near_one=NEAR_ONE),
-        grids=tuple(SPARSE[top] for top in (64, 256, 1024)),
-        **_COSTS,
-    ),
+    *_by_moments("Theorem 3.1; Theorem 4.8, cumulants added over the steps", (64, 256, 1024), "low orders", (LOW,)),
     ProfileMethod(
         name="no amplification",
         theorem="Balle & Wang 2018, Theorem 8",
         directions=BOTH,
-        log_delta=schedule.scheduled_unamplified_log_delta,
-        epsilon=schedule.scheduled_unamplified_epsilon,
+        log_delta=renyi.revealed_log_delta,
+        epsilon=renyi.revealed_epsilon,
         **_COSTS,
     ),
 )

@@ -28,17 +28,19 @@ heights of the moments wanted.
 
 import functools
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._grid import SHARPNESS, Complex, Real, step_weights
+from jaxacct.divergence.allocation._grid import SHARPNESS, Real, step_weights
 from jaxacct.divergence.allocation._lines import log_of_transform
 from jaxacct.divergence.allocation._log_gamma import log_gamma
+from jaxacct.divergence.allocation._nodes import Nodes, rounded_up
 from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, rough_transform
 from jaxacct.divergence.allocation._rule import Cut, Rule, cuts
 from jaxacct.divergence.allocation._transform import INNER, transform
-from jaxacct.special import ULP, complex_exp, complex_log, cos_and_sin, log_up
+from jaxacct.special import ULP, complex_log
 
 # They steer speed and tightness only: every error is bounded, whatever they are.
 _HALVINGS = 10  # of the range of the logarithm of the rate, some 10 wide
@@ -53,7 +55,6 @@ _ALIASES = 32.0  # in log: copies and what lies beyond the last node are kept th
 _MOST_LOSS = 12.0  # in log: terms larger than the moment by more are not tried
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
 _MOST_NODES = 4096  # of a line: longer ones are left to others
-_BLOCK = 200.0  # length in b after which terms are formed anew: within it they change by e^{100 pi} beside each other
 
 
 class Saddles(NamedTuple):
@@ -280,23 +281,35 @@ class Table:
         z = self._centre - 1j * self._spacing * np.arange(num)
         log_z, length = complex_log(z), np.abs(z)
         relative = np.expm1(np.minimum(t * slip[lane], 700.0)) + 8.0 * ULP * (8.0 + np.abs(log_base) + 3.0 * length)
-        self.relative, self.log_z = relative, log_z
-        self.terms = log_base + z - log_z + np.log(self._spacing / (2.0 * math.pi))
+        terms = log_base + z - log_z + np.log(self._spacing / (2.0 * math.pi))
+        # both halves of the line
+        halves = ((log_z.conj(), log_z), (terms.conj(), terms), (relative, relative))
+        wholes = (np.concatenate([left, right[:, 1:]], axis=1) for left, right in halves)
+        self._nodes = [Nodes(*of) for of in zip(*wholes, strict=True)]
 
     def __call__(self, order: Real, step: Real, count: int, alias_orders: Real) -> Moments:
         """`Moments` (a class) at s = order + ib, b = k `step`, k < `count`, and at real orders [R, A]."""
-        b = step[:, None] * np.arange(count)
-        log_factor, factor_error = log_gamma(order[:, None] + 1.0 + 1j * b)
-        total, error, log_scale = self._sums(order, step, log_factor.real)
-        size = np.maximum(np.abs(total), 1e-300)
-        scale = log_factor.real + log_scale
-        tail = self._tail(order[:, None]) + 0.5 * math.pi * b
+        every = zip(self._nodes, order.tolist(), step.tolist(), strict=True)
+        sums = (nodes.powers(a, spacing, count) for nodes, a, spacing in every)
+        found = self._moments(order[:, None], step[:, None] * np.arange(count), sums)
+        # far from the line by Markov's inequality
+        sums = (nodes.real(orders) for nodes, orders in zip(self._nodes, alias_orders, strict=True))
+        log_real, _, error = self._moments(alias_orders, 0.0, sums)
+        markov = self._known.markov(alias_orders).min(2)
+        return Moments(*found, np.maximum(np.fmin(rounded_up(log_real, error), markov), 0.0))
+
+    def _moments(
+        self, orders: Real, b: Real | float, sums: Iterable[tuple[Any, Real, Real]]
+    ) -> tuple[Real, Real, Real]:
+        """log |M|, its phase and the relative error of M at s = orders + ib, from the rounds' sums over their nodes."""
+        total, error, log_scale = (np.stack(x) for x in zip(*sums, strict=True))
+        log_factor, factor_error = log_gamma(orders + 1.0 + 1j * b)
+        size, scale = np.maximum(np.abs(total), 1e-300), log_factor.real + log_scale
+        tail = self._tail(orders) + 0.5 * math.pi * b
         relative = (error + np.exp(np.minimum(tail - log_scale, 700.0))) / size + factor_error
         relative = relative + ULP * (16.0 + 4.0 * (np.abs(log_factor.real) + np.abs(log_scale)))
-        copies = self._copies(order[:, None])
-        relative = relative + np.exp(np.minimum(copies - scale - np.log(size), 700.0))
-        phase = np.angle(total) + log_factor.imag
-        return Moments(scale + np.log(size), phase, relative, self._real(alias_orders))
+        relative = relative + np.exp(np.minimum(self._copies(orders) - scale - np.log(size), 700.0))
+        return scale + np.log(size), np.angle(total) + log_factor.imag, relative
 
     def _tail(self, orders: Real) -> Real:
         """log of at least what lies beyond the nodes at real orders [R, A]."""
@@ -309,59 +322,6 @@ class Table:
         logs = self._known.markov(orders) + (-gaps - np.log(-np.expm1(-gaps)))[:, None]
         right, left = (np.where((away * sign > 0.0)[:, None], logs, np.inf).min(2) for sign in (1.0, -1.0))
         return np.logaddexp(right, left)
-
-    def _sums(self, order: Real, step: Real, log_gammas: Real) -> tuple[Complex, Real, Real]:
-        """The sums over both halves of the line at s = order + ib, over e^log_scale; their errors; log_scale, [R, B].
-
-        From one b to the next the terms are multiplied by e^{-i step log z}, and by a power of two that keeps them,
-        times Gamma(s + 1), of one size (`log_gammas` [R, B]: log of its modulus); after `_BLOCK` in b they are formed
-        anew.
-        """
-        log_z = np.concatenate([self.log_z.conj(), self.log_z[:, 1:]], axis=1)
-        terms = np.concatenate([self.terms.conj(), self.terms[:, 1:]], axis=1)
-        relative = np.concatenate([self.relative, self.relative[:, 1:]], axis=1)
-        count = log_gammas.shape[1]
-        b = step[:, None] * np.arange(count)
-        halvings = np.rint(np.diff(log_gammas, axis=1) / math.log(2.0))
-        length = np.abs(log_z)
-        size = np.abs(terms) + order[:, None] * length
-        own = relative + ULP * (64.0 + log_z.shape[1] + 16.0 * count + 16.0 * size)
-        own = own + 16.0 * ULP * b[:, -1:] * (2.0 + length)
-        turned = complex_exp(-1j * step[:, None] * log_z)
-        total, error = np.empty((len(order), count), complex), np.empty((len(order), count))
-        log_scale, every = np.empty((len(order), count)), max(1, int(_BLOCK / float(step.max())))
-        term, scale, shift = turned, 0.0 * order, 0.0 * order
-        for k in range(count):
-            if k % every == 0:
-                first = terms - (order[:, None] + 1j * b[:, k, None]) * log_z
-                shift, scale = first.real.max(1), 0.0 * order
-                term = complex_exp(first - shift[:, None])
-            else:
-                term *= turned
-                term *= np.exp2(halvings[:, k - 1, None])
-                scale = scale - halvings[:, k - 1]
-            total[:, k], log_scale[:, k] = term.sum(1), shift + scale * math.log(2.0)
-            error[:, k] = np.einsum("rn,rn->r", np.abs(term.real) + np.abs(term.imag), own)
-        return total, error + 1e-150, log_scale
-
-    def _real(self, orders: Real) -> Real:
-        """At least log M [R, A] at real orders; far from the line's by Markov's inequality."""
-        column = orders[:, :, None]
-        sizes = self.terms.real[:, None] - column * self.log_z.real[:, None]
-        shift = sizes.max(2)
-        terms = np.exp(sizes - shift[:, :, None])
-        terms[:, :, 1:] *= 2.0
-        angle = self.terms.imag[:, None] - column * self.log_z.imag[:, None]
-        total = np.maximum((terms * cos_and_sin(angle)[0]).sum(2), 1e-300)
-        own = self.relative + ULP * (64.0 + 2.0 * sizes.shape[2] + 8.0 * np.abs(self.terms))
-        own = own[:, None] + 8.0 * ULP * (np.abs(self.log_z)[:, None] * column + np.abs(shift)[:, :, None])
-        log_factor, factor_error = log_gamma(orders + 1.0 + 0j)
-        scale = log_factor.real + shift
-        relative = ((terms * own).sum(2) + np.exp(np.minimum(self._tail(orders) - shift, 700.0))) / total + factor_error
-        relative = relative + ULP * (16.0 + 4.0 * (np.abs(log_factor.real) + np.abs(shift)))
-        relative = relative + np.exp(np.minimum(self._copies(orders) - scale - np.log(total), 700.0))
-        found = np.where(relative < 0.5, log_up(scale + np.log(total) + np.log1p(relative), 16), np.inf)
-        return np.maximum(np.fmin(found, self._known.markov(orders).min(2)), 0.0)
 
 
 def log_fall(at: Clipping, lane: Any, known: Bounds, order: Real, heights: Real, log_moment: Real) -> Real:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax
 from jaxacct.divergence.allocation._laplace import _log_laplace_difference
-from jaxacct.divergence.allocation._powers import gaussian_log_excess
+from jaxacct.divergence.allocation._phases import whole_epoch
+from jaxacct.divergence.allocation._powers import log_excess
 from jaxacct.special import (
     ULP,
     log1mexp,
@@ -84,7 +85,7 @@ def _group_rdp(sigma: jax.Array, t: jax.Array, a: NDArray[Any]) -> jax.Array:
     n = np.floor(a).astype(int) + 2
     r = n - a
     top = int(n.max())
-    whole = up(softplus(gaussian_log_excess(sigma, t, max_order=top)), 16)
+    whole = up(softplus(log_excess(whole_epoch(sigma, t), max_order=top)), 16)
     whole = xp.concatenate([xp.zeros((2, *sigma.shape)), whole])  # log E X^c, c = 0..top
     share = xp.asarray(a - np.floor(a), xp.float64)[:, None]
     chord = (1.0 - share) * whole[n - 2] + share * whole[n - 1]

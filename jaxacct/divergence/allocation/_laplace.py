@@ -6,6 +6,7 @@ E_Q[X^-p], p > 0, is the moment of order a = 1 + p of the *add* direction of 1-o
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax
+from jaxacct.divergence.allocation._phases import Phases
 from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
 from jaxacct.special._namespace import row_map, stop_gradient, xp
 
@@ -30,15 +32,13 @@ _MOST_LOG = 600.0  # of u = s/t, so that it is a double; psi falls, so that psi(
 _TURNS = 0.5 * math.pi * np.array([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 
 
-def laplace_rdp(
-    noise_multiplier: jax.Array, num_steps: jax.Array, *, exponents: Sequence[Sequence[float]], num_nodes: Sequence[int]
-) -> list[jax.Array]:
+def laplace_rdp(phases: Phases, *, exponents: Sequence[Sequence[float]], num_nodes: Sequence[int]) -> list[jax.Array]:
     """Renyi divergences [P, L], rounded up, one row for each exponent p, for each group of exponents.
 
     For p > 0 it is log E_Q[X^-p] / p, of order 1 + p in the add direction; for -2 < p < -1 it is
-    log E_Q[X^-p] / (-p - 1), of order -p in the remove direction. `noise_multiplier` [L] is sigma, `num_steps` [L] is
-    t; the groups of P `exponents` each and their `num_nodes` (N) are static. With W = Y - 1, u = s/t,
-    phi(s) = E e^{-sX} and B(s) = t log1p(E[e^{-uW} - 1 + uW]) (RA-X2):
+    log E_Q[X^-p] / (-p - 1), of order -p in the remove direction. The groups of P `exponents` each and their
+    `num_nodes` (N) are static. With W = Y - 1, u = s/t, phi(s) = E e^{-sX} and
+    B(s) = sum_j n_j log1p(E[e^{-u W_j} - 1 + u W_j]) (RA-X2):
 
         E X^-p - 1 = (1/Gamma(p)) int_0^inf s^(p-1) e^-s expm1(B(s)) ds,    s = e^v,
 
@@ -49,25 +49,27 @@ def laplace_rdp(
       (p + 2 in place of p when p < 0), hence that times (E X^-p + 1) in all.
     * left of the grid: phi(s) - e^-s is at most s^2 Var(X)/2, and s; either is summed as a geometric series.
     * right of the grid: X is at least the geometric mean G of the Y_i, lognormal; see `_right_end`.
-    * z-grid and window: see `_laplace_exponent`.
+    * z-grid and window: see `_log_laplace_difference`.
 
     Where a bound on an error is not tight the result is a valid but looser bound, at worst inf.
     """
-    sigma, t = noise_multiplier, num_steps
-    log_variance = logexpm1(1.0 / (sigma * sigma)) - xp.log(t)
+    t, noises = phases.num_steps, phases.noise_multipliers
+    parts = [logexpm1(1.0 / (s * s)) + xp.log(n / t) for s, n in zip(noises, phases.counts, strict=True)]
+    log_variance = log_sum_exp(xp.stack(parts)) - xp.log(t)
+    least = functools.reduce(xp.minimum, noises)
     grids, ends = [], []
     for group, nodes in zip(exponents, num_nodes, strict=True):
-        v_max, right = _right_end(max(group), *_columns(group), log_variance, sigma, t)
-        v_min = left_end(group, log_variance, sigma)
+        v_max, right = _right_end(max(group), *_columns(group), log_variance, phases.mean_noise, t)
+        v_min = _left_end(group, log_variance, least)
         h = (v_max - v_min) / (nodes - 1)
         grids.append(v_min + h * xp.arange(nodes, dtype=xp.float64)[:, None])
         ends.append((v_min, h, right))
     # one loop over the nodes of all grids: a program holds it once
-    differences = _log_laplace_difference(xp.concatenate(grids), sigma, t)
-    parts = xp.split(differences, np.cumsum(num_nodes)[:-1].tolist())
+    differences = _log_difference(xp.concatenate(grids), phases)
+    rows = xp.split(differences, np.cumsum(num_nodes)[:-1].tolist())
     return [
-        bracketed_rdp(group, v_min, h, part, log_variance, right)
-        for group, (v_min, h, right), part in zip(exponents, ends, parts, strict=True)
+        _bracketed_rdp(group, v_min, h, row, log_variance, right)
+        for group, (v_min, h, right), row in zip(exponents, ends, rows, strict=True)
     ]
 
 
@@ -77,7 +79,7 @@ def _columns(exponents: Sequence[float]) -> tuple[jax.Array, jax.Array]:
     return xp.asarray(exponents, xp.float64)[:, None], log_gamma
 
 
-def left_end(exponents: Sequence[float], log_variance: jax.Array, least_noise: jax.Array) -> jax.Array:
+def _left_end(exponents: Sequence[float], log_variance: jax.Array, least_noise: jax.Array) -> jax.Array:
     """The beginning v_min [L] of the grid in v, for noise multipliers of at least `least_noise` [L]: any is valid.
 
     Near order 2 (p = -2) the sum decays like s^(p + 2) only, and s^2 Var(X)/2 is sharp only once s Y is small at the Y
@@ -91,7 +93,7 @@ def left_end(exponents: Sequence[float], log_variance: jax.Array, least_noise: j
     return xp.maximum(xp.where(log_variance < 0.0, by_variance, min(by_variance, by_mean)), _LEAST_V)
 
 
-def bracketed_rdp(
+def _bracketed_rdp(
     exponents: Sequence[float],
     v_min: jax.Array,
     h: jax.Array,
@@ -154,6 +156,31 @@ def _right_end(
     # |p| >= 1: the sum over nodes beyond S of h s^p is at most S^p (h + 1/|p|) <= 2 S^p for h <= 1
     negative = p * log_s - log_gamma + math.log(2.0) + xp.logaddexp(log_normal_tail(-z0), 2.0 * exponential)
     return log_s, xp.where(p > 0, positive, negative)
+
+
+def _log_difference(v: jax.Array, phases: Phases) -> jax.Array:
+    """Upper bounds [N, L] on log(E e^{-sX} - e^{-s}) at s = e^v, `v` [N, L].
+
+    From each phase's own d_j = log(psi_j^{n_j} - e^{-u n_j}), the lesser of two: by the sum of
+    B_j = log1p(e^{d_j + u n_j}), in which nothing cancels, and, where s is too large for that, by the sum of the
+    n_j log psi_j.
+    """
+    t = phases.num_steps
+    if phases.is_whole:
+        return _log_laplace_difference(v, phases.noise_multipliers[0], t)
+    s = xp.exp(v)
+    near, log_phi, done = xp.zeros_like(v), xp.zeros_like(v), xp.zeros_like(t)
+    for sigma, count in zip(phases.noise_multipliers, phases.counts, strict=True):
+        d = _log_laplace_difference(v + xp.log(count / t), sigma, count)
+        part = s * (count / t)
+        near = near + softplus(d + part + 2.0**-50 * (16.0 + part))
+        log_phi = log_phi + log_sum_exp(xp.stack([d, -part]))
+        done = done + count / t
+    log_phi = log_phi - s * xp.maximum(1.0 - done, 0.0)
+    log_phi = log_phi + 2.0**-50 * (64.0 + 8.0 * xp.abs(log_phi))
+    gap = s + log_phi + 2.0**-50 * (16.0 + 2.0 * s)
+    far = log_phi + log1mexp(-xp.maximum(gap, 2.0**-60))
+    return xp.minimum(far, logexpm1(near) - s + 2.0**-50 * (64.0 + 8.0 * near + s))
 
 
 def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax.Array:

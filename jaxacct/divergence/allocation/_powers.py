@@ -7,7 +7,6 @@ law with the record in one uniform step, Q^t the law without it, X their likelih
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -17,6 +16,7 @@ import numpy as np
 
 from jaxacct._jax import jax, jnp
 from jaxacct.divergence.allocation._grid import Real
+from jaxacct.divergence.allocation._phases import Phases, whole_epoch
 from jaxacct.special import (
     LEAST_NORMAL,
     ULP,
@@ -28,10 +28,9 @@ from jaxacct.special import (
     softplus,
     up,
 )
-from jaxacct.special._namespace import cummax, is_jax, rows_from, stop_gradient, xp
+from jaxacct.special._namespace import cummax, is_jax, rows_from, stop_gradient, with_rows, xp
 
 MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
-_NUM_STAGES = 2  # loops into which many lanes' recursion is cut: speed only, any value is valid
 
 
 def tree_rounding(log_total: Any, n: Any) -> Any:
@@ -74,64 +73,79 @@ def log_factorial_parts(max_order: int) -> tuple[Real, Real]:
     return np.array(high), np.array(low)
 
 
-def gaussian_log_excess(noise_multiplier: Any, num_steps: Any, *, max_order: int) -> Any:
-    """log(E_Q[X^a] - 1) [A - 1, L] for orders a = 2..A, Gaussian pair, rounded up.
+def log_excess(phases: Phases, *, max_order: int) -> Any:
+    """log(E_Q[X^a] - 1) [A - 1, L] for orders a = 2..A (`max_order`, static), Gaussian pairs, rounded up.
 
-    `noise_multiplier` [L] is sigma, `num_steps` [L] is t >= 1, `max_order` (static) is A. With q = exp(1/sigma^2),
-    Y = dP/dQ is lognormal and E Y^n = q^(n(n-1)/2) counts the graphs on n labelled vertices by edges (weight q - 1
-    each), so its cumulants count the connected ones:
-    kappa_n = (q-1)^(n-1) J_n(q), J the tree-inversion (Mallows-Riordan) polynomial. Then
+    With q_j = exp(1/sigma_j^2), Y = dP/dQ of a step of phase j is lognormal and E Y^n = q^(n(n-1)/2) counts the graphs
+    on n labelled vertices by edges (weight q - 1 each), so its cumulants count the connected ones:
+    (q - 1)^(n-1) J_n(q), J the tree-inversion (Mallows-Riordan) polynomial. Then
     j_n = J_n / (n-1)! obeys a recursion of positive terms,
 
         j_1 = 1,   j_{n+1} = (1/n) sum_{k=1..n} [k] j_k j_{n+1-k},   [k] = (q^k - 1)/(q - 1),
 
-    which cancels nothing at any sigma (RA-X1 in cumulants). With r = (q - 1)/t, M_n = E X^n follows from the cumulants
-    of X without forming and subtracting the 1:
+    which cancels nothing at any sigma (RA-X1 in cumulants). With c_k = sum_j (n_j/t) ((q_j - 1)/t)^(k-1) j_k(q_j),
+    M_n = E X^n follows from the cumulants of X, which add over the steps, without forming and subtracting the 1:
 
-        M_n - 1 = (M_{n-1} - 1) + sum_{k=2..n} (n-1)!/(n-k)! r^(k-1) j_k M_{n-k}
+        M_n - 1 = (M_{n-1} - 1) + sum_{k=2..n} (n-1)!/(n-k)! c_k M_{n-k}
 
     (the series D = sum (M_n - 1) x^n / n! = e^x (G - 1), G that of X - 1, has D' = D + H G'/G, H that of X). Sums of
-    positive terms throughout: equals the integer-partition sum of Feldman & Shenfeld 2025, Corollary 4.10, in O(A^2)
-    for all orders. Each logarithm is rounded up by what it errs by, so that all are upper bounds: about A^2 ULP in the
-    end. The two recursions run in one loop, as two blocks of lanes, M one step behind j: half the loop's overhead.
+    positive terms throughout: equals, for one phase of all steps, the integer-partition sum of Feldman & Shenfeld 2025,
+    Corollary 4.10, in O(A^2) for all orders and each phase. Each logarithm is rounded up by what it errs by, so that
+    all are upper bounds: about A^2 ULP in the end. The two recursions run in one loop.
     """
-    if not is_jax(noise_multiplier, num_steps):
-        each = zip(noise_multiplier, num_steps, strict=True)
-        return np.stack([host_log_excess(float(sigma), float(t), max_order) for sigma, t in each], axis=-1)
-    size, lanes = max_order + 1, noise_multiplier.shape[0]
-    s2 = up(1.0 / (noise_multiplier * noise_multiplier), 4)
-    k = jnp.arange(size + 1, dtype=jnp.float64)[:, None]
+    if not is_jax(*phases):
+        num, lanes = (
+            len(phases.counts),
+            np.stack([*phases.noise_multipliers, *phases.counts, phases.num_steps], axis=-1),
+        )
+        each = (Phases(tuple(x[:num]), tuple(x[num:-1]), x[-1]) for x in lanes.tolist())
+        return np.stack([host_log_excess(lane, max_order) for lane in each], axis=-1)
+    size, t = max_order + 1, phases.num_steps
+    s2 = jnp.stack([up(1.0 / (s * s), 4) for s in phases.noise_multipliers])  # [J, L]
+    log_share = jnp.stack([_log_share(n / t) for n in phases.counts])
+    k = jnp.arange(size + 1, dtype=jnp.float64)[:, None, None]
     log_bracket = jnp.where(k > 0, bracket_above(s2, jnp.maximum(k, 1.0)), -jnp.inf)
-    log_power = jnp.where(k > 1, power_above(logexpm1(s2), jnp.log(num_steps), k), -jnp.inf)
-    factor = jnp.concatenate([log_bracket, log_power], axis=1)
-    of_moments = np.arange(2 * lanes) >= lanes
+    log_power = jnp.where(k > 1, power_above(logexpm1(s2), jnp.log(t), k) + log_share, -jnp.inf)
     falling = falling_factorials(max_order)
 
-    def step(state: Any, n: jax.Array, *, used: int) -> tuple[Any, jax.Array]:
-        weighted, tail, d = state  # log(factor_k j_k); reversed, tail[A + 1 - k] = log j_k and log M_{k-1}, else -inf
-        terms = weighted[:used] + jax.lax.dynamic_slice_in_dim(tail, max_order - n, used)
-        total = log_sum_exp(terms + jnp.where(of_moments, falling(n, used)[:, None], 0.0))
+    def step(state: Any, n: jax.Array) -> tuple[Any, jax.Array]:
+        # log([k] j_k), log c_k; reversed behind -inf: entry A + 1 - k holds log j_k, or log M_{k-1}
+        brackets, trees, cumulants, moments, d = state
         number = n.astype(jnp.float64)
-        j = total[:lanes] - jnp.log(number) + tree_rounding(total[:lanes], number)
-        d = log_sum_exp(jnp.stack([total[lanes:], d]))  # logaddexp has no gradient at -inf, -inf
+        j = log_sum_exp(brackets + rows_from(trees, max_order - n, size))
+        j = j - jnp.log(number) + tree_rounding(j, number)
+        total = log_sum_exp(cumulants + rows_from(moments, max_order - n, size) + falling(n, size)[:, None])
+        d = log_sum_exp(jnp.stack([total, d]))  # logaddexp has no gradient at -inf, -inf
         d = d + excess_rounding(d, number)
-        row = jnp.tile(j, 2)[None] + jax.lax.dynamic_slice_in_dim(factor, n + 1, 1)
-        weighted = jax.lax.dynamic_update_slice_in_dim(weighted, row, n + 1, 0)
-        both = jnp.concatenate([j, up(softplus(d), 16)])[None]
-        tail = jax.lax.dynamic_update_slice_in_dim(tail, both, max_order - n, 0)
-        return (weighted, tail, d), d
+        row, power = (j + rows_from(x, n + 1, 1)[0] for x in (log_bracket, log_power))
+        following = jnp.minimum(n + 1, max_order)  # the last one is not read
+        brackets, cumulants = with_rows(brackets, following, row), with_rows(cumulants, following, _added(power))
+        trees = with_rows(trees, max_order - n, j)
+        moments = with_rows(moments, max_order - n, up(softplus(d), 16))
+        return (brackets, trees, cumulants, moments, d), d
 
-    weighted = jnp.full((size, 2 * lanes), -jnp.inf).at[1, :lanes].set(0.0)
-    tail = jnp.full((2 * size, 2 * lanes), -jnp.inf).at[max_order].set(0.0)
-    state, parts = (weighted, tail, jnp.full(lanes, -jnp.inf)), []
-    # Sum n has n terms: many lanes run in stages of growing length, one lane in the smaller program.
-    ends = [max_order * i // _NUM_STAGES for i in range(_NUM_STAGES + 1)] if lanes > 1 else [0, max_order]
-    for start, end in itertools.pairwise(ends):
-        state, part = jax.lax.scan(
-            functools.partial(step, used=end + 1), state, jnp.arange(start + 1, end + 1, dtype=jnp.int32)
-        )
-        parts.append(part)
-    return jnp.concatenate(parts)[1:]
+    start = (
+        jnp.full((size, *s2.shape), -jnp.inf).at[1].set(0.0),
+        jnp.full((2 * size, *s2.shape), -jnp.inf).at[max_order].set(0.0),
+        jnp.full((size, *t.shape), -jnp.inf),
+        jnp.full((2 * size, *t.shape), -jnp.inf).at[max_order].set(0.0),
+        jnp.full(t.shape, -jnp.inf),
+    )
+    return jax.lax.scan(step, start, jnp.arange(1, max_order + 1, dtype=jnp.int32))[1][1:]
+
+
+def _log_share(share: Any) -> Any:
+    """At least log(n/t) [..] of a quotient at most 1: it, a logarithm, and three sums with others round."""
+    found = xp.log(share)
+    return xp.minimum(found + ULP * (2.0 + 8.0 * finite_size(found)), 0.0)
+
+
+def _added(logs: Any) -> Any:
+    """The logarithm [..] of a sum over phases [J, ..], rounded up."""
+    if len(logs) == 1:
+        return logs[0]
+    found = log_sum_exp(logs)
+    return found + excess_rounding(found, float(len(logs)))
 
 
 def falling_factorials(max_order: int) -> Callable[[Any, int], Any]:
@@ -139,12 +153,12 @@ def falling_factorials(max_order: int) -> Callable[[Any, int], Any]:
     high, low = log_factorial_parts(max_order)
     zeros = np.zeros(max_order + 2)
     # reversed before zeros: entry A - n + k is that of n - k; k = 0 is not used, and n < k not either
-    behind = [xp.asarray(np.concatenate([part[::-1], zeros]), xp.float64) for part in (high, low)]
+    behind = [jnp.asarray(np.concatenate([part[::-1], zeros]), jnp.float64) for part in (high, low)]
 
     def at(n: Any, size: int) -> Any:
-        ahead = (xp.take(part, max_order + 1 - n) for part in behind)
+        ahead = (jnp.take(part, max_order + 1 - n) for part in behind)
         parts = [a - rows_from(part, max_order - n, size) for a, part in zip(ahead, behind, strict=True)]
-        return up(xp.maximum(parts[0] + parts[1], 0.0), 8)
+        return up(jnp.maximum(parts[0] + parts[1], 0.0), 8)
 
     return at
 
@@ -156,7 +170,7 @@ def _log_sum(terms: Real) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _host_trees(s2: float, max_order: int) -> Real:
-    """log j_n of `gaussian_log_excess`, n = 0..A [A + 1], rounded up: they depend on the noise alone."""
+    """log j_n of `log_excess`, n = 0..A [A + 1], rounded up: they depend on the noise alone."""
     log_bracket = bracket_above(s2, np.arange(1.0, max_order + 1.0))
     j = np.zeros(max_order + 1)
     for n in range(1, max_order):  # j[k] from 1
@@ -173,14 +187,17 @@ def _host_falling(max_order: int) -> tuple[Real, ...]:
     return tuple(up((high[n - 1] - high[n - 2 :: -1]) + (low[n - 1] - low[n - 2 :: -1]), 8) for n in every)
 
 
-def host_log_excess(noise_multiplier: float, num_steps: float, max_order: int) -> Real:
-    """`gaussian_log_excess` [A - 1] of one round on the host: the same recursions in NumPy, nothing compiled."""
-    square = noise_multiplier * noise_multiplier
-    if square < LEAST_NORMAL:  # its inverse is no double, or has lost digits
-        return np.full(max_order - 1, np.inf)
-    s2 = float(up(1.0 / square, 4))
-    log_power = power_above(logexpm1(xp.asarray(s2)), math.log(num_steps), np.arange(2.0, max_order + 1.0))
-    weights = log_power + _host_trees(s2, max_order)[2:]
+def host_log_excess(phases: Phases, max_order: int) -> Real:
+    """`log_excess` [A - 1] of one lane of numbers on the host: the same recursions in NumPy, nothing compiled."""
+    cumulants, k = [], np.arange(2.0, max_order + 1.0)
+    for noise, count in zip(phases.noise_multipliers, phases.counts, strict=True):
+        square = noise * noise
+        if square < LEAST_NORMAL:  # its inverse is no double, or has lost digits
+            return np.full(max_order - 1, np.inf)
+        s2 = float(up(1.0 / square, 4))
+        log_power = power_above(logexpm1(xp.asarray(s2)), math.log(phases.num_steps), k)
+        cumulants.append(log_power + _log_share(count / phases.num_steps) + _host_trees(s2, max_order)[2:])
+    weights = _added(np.stack(cumulants))
     d, m, terms = np.full(max_order + 1, -np.inf), np.zeros(max_order + 1), np.empty(max_order)  # m[k] from 0
     for n, falling in enumerate(_host_falling(max_order), 2):
         np.add(weights[: n - 1] + m[n - 2 :: -1], falling, out=terms[: n - 1])
@@ -194,7 +211,7 @@ def host_log_excess(noise_multiplier: float, num_steps: float, max_order: int) -
 def rdp_from_log_excess(log_excess: jax.Array) -> jax.Array:
     """Renyi divergences [A - 1, L], rounded up, of orders a = 2..A: log E_Q[X^a] / (a - 1).
 
-    `log_excess` [A - 1, L] is log(E_Q[X^a] - 1), rounded up, from `gaussian_log_excess`.
+    `log_excess` [A - 1, L] is log(E_Q[X^a] - 1), rounded up, from the function `log_excess`.
     """
     max_order = log_excess.shape[0] + 1
     orders = xp.arange(2, max_order + 1, dtype=xp.float64)[:, None]
@@ -231,5 +248,5 @@ def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) 
 @functools.lru_cache(maxsize=64)
 def integer_log_moments(noise_multiplier: float, num_steps: float) -> Real:
     """Upper bounds [A] on log M(a) of the remove direction, one epoch, at the whole orders a = 1 .. A = MAX_ORDER."""
-    found = host_log_excess(noise_multiplier, num_steps, MAX_ORDER)
+    found = host_log_excess(whole_epoch(noise_multiplier, num_steps), MAX_ORDER)
     return np.concatenate([[0.0], up(np.logaddexp(0.0, found), 8)])

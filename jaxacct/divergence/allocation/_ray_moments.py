@@ -29,8 +29,8 @@ import numpy as np
 from jaxacct.divergence.allocation._grid import Complex, Real, log_ratio, product
 from jaxacct.divergence.allocation._lines import expm1, log1p
 from jaxacct.divergence.allocation._log_gamma import log_gamma
+from jaxacct.divergence.allocation._nodes import Nodes, rounded_up
 from jaxacct.divergence.allocation._powers import integer_log_moments
-from jaxacct.divergence.allocation._ray_nodes import Nodes, rounded_up
 from jaxacct.divergence.allocation._real import log_transform
 from jaxacct.divergence.allocation._rule import Rule, Shape, one_rule
 from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, rows_times, turn

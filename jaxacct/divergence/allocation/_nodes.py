@@ -33,7 +33,7 @@ class Nodes(NamedTuple):
         rest = 8.0 * ULP * (rows_times(terms, np.abs(log_z)) * orders + np.abs(shift) * terms.sum(1))
         return total, rows_times(terms, own) + rest + 2.0 * math.exp(-_SMALL) * len(keep), shift
 
-    def powers(self, order: float, step: float, count: int, turn: float) -> tuple[Complex, Real, Real]:
+    def powers(self, order: float, step: float, count: int, turn: float = 0.0) -> tuple[Complex, Real, Real]:
         """The sum at s = a + ib, b = k `step`, k < `count`, over e^log_scale; its error; and log_scale, [count] each.
 
         A block of b shares a scale, and within it e^{-ib (log z - i turn)} is multiplied on: `turn` only keeps that in
