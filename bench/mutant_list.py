@@ -622,6 +622,7 @@ _GAUSSIAN = (
     Mutant("bounds/_line_steps.py", "lambda kind: kind.moments)", "lambda kind: 0.5 * kind.moments)", LAPLACE_STEP),
     Mutant("bounds/_line_steps.py", "rows = [row + kind", "rows = [0.0 * row + kind", LAPLACE_STEP),
     Mutant("divergence/gaussian/_sampled_step.py", "error = edges *", "error = 0.0 * edges *", CONTOUR),
+    Mutant("divergence/gaussian/_sampled_step.py", "rule.num_nodes[:, None] + 32.0", "32.0", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "expm1(-fall) + window", "expm1(-fall)", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "2.0 * (tau[:, 1:] / mu) ** 2 + 0.5", "0.5", CONTOUR),
     Mutant("divergence/gaussian/_sampled_step.py", "+ 0.5 * rise * rise - b", "- b", CONTOUR),

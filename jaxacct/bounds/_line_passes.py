@@ -23,7 +23,7 @@ from jaxacct.special import with_few_bits
 # All of these steer cost and tightness only: every end is certified whatever they are.
 _LONGER = np.array([[1.0, 1.15, 1.4], [1.7, 2.2, 3.5]])  # lengths tried together, in units of the guess
 # nodes on a line: one that wants more than the first number is cut to the second, and its ends are wider
-_BUDGET, _CUT = 1_000_000, 12_000
+_BUDGET, _CUT = 1_000_000, 16_000
 _NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
 _HOPELESS = 1e3  # an upper end beyond so many times 1 + the epsilon expected is no answer
 _PASSES = 3  # lines tried: a later one knows better where the answer is

@@ -113,6 +113,18 @@ def test_moments_by_a_coarse_rule_book_what_it_leaves_out(direction: Direction, 
 
 
 @pytest.mark.parametrize("direction", Direction)
+def test_moments_book_the_rounding_of_sums_over_nodes(direction: Direction) -> None:
+    """Were there a million nodes more, sums over them would err by a million times 2^-52 of the excess more."""
+    step = _step(1.3, 0.21, direction)
+    rule = step.rule(np.array([2.5]), np.array([-40.0]))
+    distance, more = np.array([0.05]), 1e6
+    total, error = step.excess(rule, distance, 8)
+    further = step.excess(rule._replace(num_nodes=rule.num_nodes + more), distance, 8)[1]
+    assert np.all(error < 1e-12)
+    assert np.all(further - error >= 0.99 * 2.0**-52 * more * np.abs(total))
+
+
+@pytest.mark.parametrize("direction", Direction)
 def test_moments_book_what_lies_outside_their_window(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the normal tails were as large as 1/4, they would be the error."""
     usual = _moments(_step(1.3, 0.21, direction), 2.5, 0.05, 8, -30.0)[2]

@@ -33,11 +33,8 @@ from jaxacct.special._namespace import with_rows, xp
 
 # Exponents up to each of these share a grid in log s, of as many nodes as below.
 _LAST_OF_GRID, _NODES_OF_GRID = (8.0, 64.0), (256, 384, 768)
-_NODES_OF_OTHERS = (
-    512,
-    512,
-    1024,
-)  # where noise differs or steps are yet to come, of one grid, by the largest exponent
+# The same where noise differs or steps are yet to come.
+_NODES_OF_OTHERS = (512, 512, 1024)
 
 Allocated = RandomAllocation | PartialAllocation | ScheduledAllocation
 _Runs = list[tuple[Phases, Any]]  # epochs in which a record joins one step, and how many there are [L]
