@@ -758,11 +758,11 @@ _GAUSSIAN = (
         MEANS_OF_SIGNS,
     ),
     Mutant(
-        "divergence/law/_clones.py", "mass = counts.mass.at[-1].add(counts.above)", "mass = counts.mass", CLONES_LAW
+        "divergence/law/_clones.py", "mass = counts.mass.at[-1].add(counts.above)", "mass = counts.mass", MEANS_OF_SIGNS
     ),
     Mutant("divergence/law/_clones.py", "0.5 * counts.below + jnp.where", "jnp.where", CLONES_LAW),
     Mutant("divergence/law/_clones.py", "jnp.where(grid.is_cut, to_one, 0.0)) * (1.0", "0.0) * (1.0", CLONES_LAW),
-    Mutant("divergence/law/_clones.py", "jnp.append(lower, counts.above)", "jnp.append(lower, 0.0)", CLONES_LAW),
+    Mutant("divergence/law/_clones.py", "jnp.append(lower, counts.above)", "jnp.append(lower, 0.0)", MEANS_OF_SIGNS),
     Mutant("divergence/law/_clones.py", "* (1.0 + 2.0**-45) + at_ends", "* (1.0 + 2.0**-45)", CLONES_LAW),
     Mutant("divergence/law/_clones.py", "+ 16.0 * ULP * jnp.concatenate", "- 16.0 * ULP * jnp.concatenate", CLONES_LAW),
     Mutant("divergence/law/_few.py", "_ROUNDED = 1.0 + 2.0**-40", "_ROUNDED = 1.0 - 2.0**-40", FEW_POINTS),
@@ -1014,7 +1014,7 @@ _SHUFFLED = (
         "divergence/response/_binary.py",
         "- 2.0**-50 * mean - 2.0**-45 * (stride - 1.0) - 2.0**-47 * distance",
         "",
-        SHUFFLE,
+        SINGLE_COUNTS,
     ),
     Mutant(
         "divergence/response/_binary.py",
@@ -1403,7 +1403,7 @@ _BATCHES = (
         "answering/_loop.py",
         "(rival < upper)",
         "(rival > upper)",
-        "tests/answering/test_points.py -k alike",
+        "tests/answering/test_points.py -k decides",
     ),
     Mutant("training/_words.py", "words = words[words < multiple]", "pass", DRAWN),
     Mutant("training/_drawing.py", "step[joined[here, step]] = j", "pass", DRAWN),

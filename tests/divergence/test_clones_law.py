@@ -126,6 +126,15 @@ def test_normal_profiles_are_above_those_of_signs(normal, m):
         assert value <= exact * (1 + mpmath.mpf(10) ** -9) + mpmath.mpf(10) ** -190
 
 
+def test_profiles_take_more_counts_than_are_looked_at_as_the_next_one(signs, normal):
+    """A quarter of the mass lies beyond: were it left out, the profile would be too small by that much."""
+    counts, places, last = alone(200), np.linspace(0.01, 0.3, 64), 200 + module._BINS
+    for profile in (signs, normal):
+        less, more = (np.asarray(profile(counts._replace(above=x), grid(), places)) for x in (jnp.zeros(()), 0.25))
+        for u, grown in zip(places[::9], (more - less)[::9], strict=True):
+            assert grown >= 0.25 * mean_above(last, u) * (1 - mpmath.mpf(10) ** -9)
+
+
 def test_normal_profile_lets_counts_go_to_both_ends(normal):
     counts = jax.jit(module._counts)(1e6, 0.5, grid(494_000.0, 60.0))
     places = np.linspace(1e-4, 8e-3, 9)
@@ -172,6 +181,9 @@ def check_law(law, local, prob, reports, share, width):
         assert over >= -math.expm1(-e) + least / x - 1e-15
         if most > 1e3 * math.exp(share):
             assert above <= most * (1.0 + width)
+    # beyond all losses: what is lost from the points is in both masses
+    assert math.fsum(mass) + float(found.at_zero) >= 1.0
+    assert math.fsum(mass * np.exp(v)) + float(found.beyond) >= 1.0 - 1e-14
 
 
 LAWS = [

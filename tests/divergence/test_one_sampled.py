@@ -121,6 +121,13 @@ def test_derivatives_are_those_of_the_answer(direction, question) -> None:
     assert np.allclose(found, slopes, rtol=1e-4)
 
 
+@pytest.mark.parametrize(("ask", "worst"), [(ja.epsilon, math.inf), (ja.delta, 1.0)])
+def test_of_more_steps_than_one_it_says_nothing(ask, worst) -> None:
+    found = ask(_step(1.0, 0.02, np.array([1, 2, 1000])), 0.3, method="one step")
+    assert found[0] < worst
+    assert found[1:].tolist() == [worst, worst]
+
+
 @pytest.mark.more
 def test_a_traced_number_of_steps_has_a_law_where_it_may_be_one() -> None:
     found = jax.jit(jax.vmap(lambda t: ja.epsilon(_step(1.0, 0.02, t), DELTA)))(jnp.array([1, 2, 3]))

@@ -71,6 +71,21 @@ def test_more_reports_than_are_counted_one_by_one():
     assert back >= math.log(1e-8)
 
 
+def test_many_at_once_are_below_the_truth_where_epsilon_nearly_meets_the_local_one():
+    """All that is left of the difference between a count and the threshold may be rounding."""
+    rng = np.random.default_rng(3)
+    n, local = rng.integers(1, 40, 60).astype(float), np.exp(rng.uniform(-2.0, 2.5, 60))
+    epsilon = local * (1.0 - 10.0 ** rng.uniform(-15.5, -10.0, 60))
+    with np.errstate(all="ignore"):
+        found = binary_response_log_delta(epsilon, n, local, window=64)
+    close = [
+        value - _truth(*at)
+        for value, *at in zip(found.tolist(), n.tolist(), local.tolist(), epsilon.tolist(), strict=True)
+    ]
+    assert max(close) <= 0.0
+    assert sum(x > -0.1 for x in close) > 20
+
+
 def test_outside_its_domain():
     for epsilon, n, local in [(-0.1, 10, 1.0), (0.1, 0, 1.0), (1.0, 10, 1.0), (0.1, 10, 0.0), (0.1, 10, 800.0)]:
         assert response_log_delta(epsilon, n, local) == -math.inf
