@@ -31,6 +31,7 @@ class Step(NamedTuple):
 
 _PYTEST = "python -m pytest -q"
 _FAMILIES = "poisson allocation clones check-in laplace pair k-of-t-sparse k-of-t-dense"
+_TRACED = "poisson laplace one-epoch epochs k-of-t composed clones replaced allocated-laplace"
 STEPS = {
     "checks": (
         Step("style and types", "ruff check . && ruff format --check . && mypy", "no issues found"),
@@ -54,6 +55,11 @@ STEPS = {
         Step("beside the peers", "python bench/run.py --slow --json build/release/run.json", None),
         Step("the report of that", "python bench/report.py build/release/run.json", None),
         Step("maps", f"python bench/map.py {_FAMILIES} --points 100 --seed {{seed}} --report bench", None),
+        Step(
+            "answers inside jit",
+            f"python bench/inside_jit.py {_TRACED} --points 24 --slopes 12 --seed {{seed}} --report bench",
+            None,
+        ),
         Step("first answers", "python bench/first_answers.py --rounds 3 --report bench", None),
         Step("slow spots", "python bench/slow_spots.py --report bench", None),
         Step("workers", "python bench/workers.py --report bench", None),
