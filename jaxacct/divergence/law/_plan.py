@@ -46,6 +46,8 @@ def plan(of: Average, tail: Any) -> Plan:
     # where X ends, the variance that lines add moves it beyond
     least = jnp.min(jnp.where(points[0] > 0.0, points[1], jnp.inf))
     lowest = jnp.where(lowest < least + 0.1 * bulk, jnp.maximum(lowest - 0.06 * bulk, 0.5 * (lowest - 1.0)), lowest)
+    # of few ratios X may be tiny: further down than this no line's exponents fit a double's square
+    lowest = jnp.maximum(lowest, -1.0 + jnp.maximum(1e-9, jnp.exp(1.54 * jnp.log(0.006 / t))))
     # several ratios that are large together; of few large ones Chernoff's bound says nothing
     is_shared = (highest < 1.4 * top) | (of.excess[-1] < t * top)
     top = jnp.where(is_shared, jnp.maximum(highest, top), top)
@@ -119,8 +121,7 @@ def _ends(points: Any, t: Any, full: Any, log_tail: Any) -> tuple[Any, Any]:
     lowest = jnp.max(-below / u)
     lowest = jnp.max((jnp.log(jnp.clip(1.0 + lowest, 1e-12, 1.0)) - below) / u)
     highest = jnp.min(above / u)
-    # of few ratios X may be tiny: further down than this no line's exponents fit a double's square
-    return jnp.clip(lowest, -1.0 + jnp.maximum(1e-9, jnp.exp(1.54 * jnp.log(0.006 / t))), -1e-9), highest
+    return jnp.clip(lowest, -1.0 + 1e-12, -1e-9), highest
 
 
 def _log_transforms(points: Any, t: Any, cut: Any, v: Any, is_low: Any) -> Any:
