@@ -108,20 +108,21 @@ def _largest_loss(every: Sequence[_Steps]) -> Any:
 def _asked(every: Sequence[_Steps], adds: Any, target: Real) -> Questions:
     """Questions of P lanes."""
     num = len(target)
-    variance, lanes = np.zeros(num), np.arange(num)
+    lanes, plain = np.arange(num), [np.zeros(num)]
     rows: dict[type, list[Any]] = {Gaussian: [], Laplace: []}
     for of in every:
         noise, prob, times = (np.broadcast_to(x, num) for x in of[1:])
         some = (prob > 0.0) & (times > 0.0)
         if of.release is Gaussian:
             whole = some & (prob == 1.0)
-            variance = variance + np.where(whole, times * noise**-2.0, 0.0)
+            plain.append(np.where(whole, times * noise**-2.0, 0.0))
             some = some & ~whole
         rows[of.release].append([x[some] for x in (lanes, noise, prob, times)])
     found = (
         Sampled(*(np.concatenate(x) for x in zip(*own, strict=True))) if own else Sampled.none()
         for own in rows.values()
     )
+    variance = np.array([math.fsum(x) for x in np.transpose(plain)])  # rounded once, however many there are
     return Questions(target, adds, no_rounds(num), variance, *found)
 
 

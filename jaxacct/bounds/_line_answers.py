@@ -13,7 +13,7 @@ from jaxacct._types import Ends
 from jaxacct.bounds._line_choice import Choice
 from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.special import down, up
+from jaxacct.special import ULP, down, up
 
 
 def padded(found: Any, fall: Real, decay: Real) -> tuple[Real, ...]:
@@ -37,15 +37,47 @@ def padded(found: Any, fall: Real, decay: Real) -> tuple[Real, ...]:
     return logs, phase, error, alias, np.minimum(decay, 0.0)[:, None]
 
 
+def added_up(of: Any, lane: Any, times: Real, num: int) -> Any:
+    """The sums [L, ..] over the rounds of each lane of `of` [R, ..], each as often as it is run."""
+    weighted = times.reshape(-1, *(1,) * (of.ndim - 1)) * of
+    if len(lane) == num and bool(np.all(lane == np.arange(num))):
+        return weighted
+    out = np.zeros((num, *of.shape[1:]))
+    np.add.at(out, lane, weighted)
+    return out
+
+
+def roundings(lane: Any, num: int) -> Any:
+    """By how many ULP [L] of the sum of the sizes what `added_up` gives may be wrong, and two more.
+
+    Of K rounds a term is multiplied once and added K - 1 times; as many again for what they are booked with.
+    """
+    return 2.0 * np.bincount(lane, minlength=num) + 2.0
+
+
+def at_nodes(rows: Any, lane: Any, times: Real, num: int) -> tuple[Real, Real, Real]:
+    """log |M|, its phase and its error [L, B] of all rounds of a lane together, from those of the rounds [R, B]."""
+    logs, phase, error = (added_up(x, lane, times, num) for x in rows)
+    sizes = added_up(np.abs(rows[0]) + np.abs(rows[1]) + rows[2], lane, times, num)
+    return logs, phase, error + ULP * roundings(lane, num)[:, None] * sizes
+
+
 def together(rows: Any, lane: Any, times: Real, num: int) -> LineMoments:
-    """`LineMoments` [.., L] of all rounds of a lane together, from those of the rounds [R, ..]."""
+    """`LineMoments` [.., L] of all rounds of a lane together, from those of the rounds [R, ..] (see `padded`)."""
+    *nodes, alias, decay = rows
+    ulps = roundings(lane, num)[:, None]
+    alias = up(added_up(alias, lane, times, num), ulps)
+    decay = down(added_up(decay, lane, times, num), ulps)
+    return LineMoments(*(x.T for x in (*at_nodes(nodes, lane, times, num), alias, decay)))
 
-    def total(of: Real) -> Any:
-        out = np.zeros((num, of.shape[1]))
-        np.add.at(out, lane, times[:, None] * of)
-        return out.T
 
-    return LineMoments(*(total(x) for x in rows))
+def summed(parts: list[LineMoments]) -> LineMoments:
+    """`LineMoments` (a class) of independent rounds together."""
+    if len(parts) == 1:
+        return parts[0]
+    num = parts[0].log_modulus.shape[1]
+    rows = [np.concatenate([x.T for x in column]) for column in zip(*parts, strict=True)]
+    return together(rows, np.tile(np.arange(num), len(parts)), np.ones(num * len(parts)), num)
 
 
 def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dropped: Real) -> Ends[Real]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from jaxacct._types import Direction
-from jaxacct.bounds._line_answers import padded, together
+from jaxacct.bounds._line_answers import padded, summed, together
 from jaxacct.bounds._line_choice import Choice, interpolated
 from jaxacct.bounds._line_questions import Rounds
 from jaxacct.divergence._inversion import LineMoments
@@ -358,8 +358,3 @@ class Added:
             decay = table.decay((choice.step * choice.num_nodes)[lane, None])
             found.append(together((*moments, decay), lane, rounds.times[r], len(some)))
         return summed(found)
-
-
-def summed(parts: list[LineMoments]) -> LineMoments:
-    """`LineMoments` (a class) of independent rounds together."""
-    return LineMoments(*(sum(every[1:], every[0]) for every in zip(*parts, strict=True)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxacct.bounds._line_answers import added_up, at_nodes, roundings
 from jaxacct.bounds._line_choice import Choice
 from jaxacct.bounds._line_questions import Questions
 from jaxacct.divergence._inversion import LineMoments
@@ -25,23 +26,15 @@ class _Kind:
 
     def __init__(self, steps: Any, lane: Any, times: Real, num: int):
         self.steps, self.lane, self.times, self._num = steps, lane, times, num
-        self._is_each = len(lane) == num and bool(np.all(lane == np.arange(num)))
         self.rule: Any = None
         self.moments: Any = None
 
     def total(self, of: Any) -> Any:
         """The sum [L, ..] over the steps of each lane of `of` [R, ..], each as often as it is run."""
-        weighted = self.times.reshape(-1, *(1,) * (of.ndim - 1)) * of
-        if self._is_each:
-            return weighted
-        out = np.zeros((self._num, *of.shape[1:]))
-        np.add.at(out, self.lane, weighted)
-        return out
+        return added_up(of, self.lane, self.times, self._num)
 
     def least(self, of: Real) -> Real:
         """The least [L] of `of` [R]; inf where a lane has no such steps."""
-        if self._is_each:
-            return of
         out = np.full(self._num, np.inf)
         np.minimum.at(out, self.lane, of)
         return out
@@ -142,15 +135,21 @@ class Steps:
             kind.moments = steps.real_moment(rule).reshape(-1, orders.shape[1])
             kind.rule = rule.at(slice(None, None, orders.shape[1]))
 
+    def _roundings(self) -> Any:
+        """By how many ULP [L, 1] sums over all steps of a lane may be wrong, and two more."""
+        every = np.concatenate([np.arange(len(self._variance)), *(kind.lane for kind in self._kinds)])
+        return roundings(every, len(self._variance))[:, None]
+
     def moments(self, orders: Real) -> Real:
         """At least log M [L, J] of all steps of a lane together at the `orders` [L, J] that were taken."""
         own = up(0.5 * orders * (orders - 1.0) * self._variance[:, None], 16)
-        return self._sum(own, lambda kind: kind.moments)
+        return up(self._sum(own, lambda kind: kind.moments), self._roundings())
 
     def fall(self, heights: Real) -> Real:
         """At least log |M(a + iy) / M(a)| [L, H] of all steps of a lane together, y >= `heights` [L, H], increasing."""
         own = -down(0.5 * heights * heights * self._variance[:, None], 16)
-        return self._sum(own, lambda kind: kind.steps.decay(kind.rule, kind.moments[:, 0], heights[kind.lane]))
+        total = self._sum(own, lambda kind: kind.steps.decay(kind.rule, kind.moments[:, 0], heights[kind.lane]))
+        return down(total, self._roundings())  # of what is below 0
 
     def seen(self, choice: Choice) -> Real:
         """See `jaxacct.bounds._line_parts.Part`: by the certified fall, so that lines are as long as that needs."""
@@ -166,20 +165,27 @@ class Steps:
     def on(self, choice: Choice, some: Any, fall: Real | None = None) -> LineMoments:
         """`LineMoments` [.., S] of all steps of each of `some` lanes [S]; `fall` [S] is that beyond the nodes."""
         of = self.at(some)
-        a, half = choice.order[:, None], 0.5 * of._variance[:, None]
-        count = int(choice.num_nodes.max())
-        b, ends = choice.step[:, None] * np.arange(count), choice.step * choice.num_nodes
-        # the variance is a sum that was rounded once, of terms that were rounded three times
-        modulus, phase = (a * (a - 1.0) - b * b) * half, b * (2.0 * a - 1.0) * half
-        error = 2.0**-49 * (np.abs(modulus) + np.abs(phase) + (a * a + b * b) * half)
-        rows = [modulus, phase, error]
+        a, count = choice.order[:, None], int(choice.num_nodes.max())
+        rows, lanes, times = list[Any](), list[Any](), list[Any]()
+        if of._variance.any() or not of._kinds:
+            half, b = 0.5 * of._variance[:, None], choice.step[:, None] * np.arange(count)
+            # the variance is a sum that was rounded once, of terms that were rounded three times
+            modulus, phase = (a * (a - 1.0) - b * b) * half, b * (2.0 * a - 1.0) * half
+            rows.append((modulus, phase, 2.0**-49 * (np.abs(modulus) + np.abs(phase) + (a * a + b * b) * half)))
+            lanes.append(np.arange(len(a)))
+            times.append(np.ones(len(a)))
+        ends = choice.step * choice.num_nodes
         for kind in of._kinds:
             rule = kind.steps.for_height(kind.rule, of._tolerance[kind.lane], ends[kind.lane])
-            found = kind.steps.moments(rule, choice.step[kind.lane], count)
-            rows = [row + kind.total(more) for row, more in zip(rows, found, strict=True)]
+            rows.append(kind.steps.moments(rule, choice.step[kind.lane], count))
+            lanes.append(kind.lane)
+            times.append(kind.times)
+        nodes = at_nodes(
+            [np.concatenate(x) for x in zip(*rows, strict=True)], np.concatenate(lanes), np.concatenate(times), len(a)
+        )
         alias = of.moments(np.concatenate([choice.order[:, None], choice.aliases], axis=1))[:, 1:].T
         rest = of.fall(ends[:, None])[:, 0] if fall is None else fall
-        columns: Any = (*(x.T for x in rows), alias, rest[None])
+        columns: Any = (*(x.T for x in nodes), alias, rest[None])
         return LineMoments(*columns)
 
 

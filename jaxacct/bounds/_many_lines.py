@@ -13,9 +13,9 @@ import numpy as np
 
 from jaxacct._method import Query
 from jaxacct._types import Direction, Ends
-from jaxacct.bounds._line_answers import solved
+from jaxacct.bounds._line_answers import solved, summed
 from jaxacct.bounds._line_choice import Choice, best, choose, interpolated
-from jaxacct.bounds._line_parts import MOST_ORDER, Added, Clipped, Part, Rays, summed
+from jaxacct.bounds._line_parts import MOST_ORDER, Added, Clipped, Part, Rays
 from jaxacct.bounds._line_questions import Questions
 from jaxacct.bounds._line_steps import steps_of
 from jaxacct.bounds._one_moment import added_upper, is_likely_enough

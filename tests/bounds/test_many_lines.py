@@ -1,6 +1,7 @@
 """Many questions about allocation rounds at once: against single lines, certified lower ends and quadrature."""
 
 import math
+from fractions import Fraction
 
 import jax
 import numpy as np
@@ -244,3 +245,29 @@ def test_a_moment_of_which_nothing_is_known_is_as_large_as_it_may_be():
     assert found.log_modulus.tolist() == [[900.0], [900.0]]
     assert found.error[0, 0] < 1e-8
     assert found.error[1, 0] == math.inf
+
+
+def test_sums_over_many_rounds_book_what_each_addition_rounds():
+    rng = np.random.default_rng(8)
+    rounds, lane, times = 700, np.repeat([0, 1], [400, 300]), rng.integers(1, 50, 700).astype(float)
+    logs, phase, error = rng.normal(0.0, 3.0, (rounds, 5)), rng.normal(0.0, 9.0, (rounds, 5)), rng.random((rounds, 5))
+    rows = (logs, phase, 1e-14 * error, np.abs(logs[:, :3]), -np.abs(phase[:, :1]))
+    found = _line_answers.together(rows, lane, times, 2)
+    halves = [_line_answers.together([x[i::2] for x in rows], lane[i::2], times[i::2], 2) for i in (0, 1)]
+    for total in (found, _line_answers.summed(halves)):
+        for k in range(2):
+            mine = lane == k
+            exact = [np.array([[Fraction(y) for y in row] for row in x[mine].tolist()]) for x in rows]
+            uses = np.array([[Fraction(y)] for y in times[mine].tolist()])
+            true = [(uses * x).sum(0) for x in exact]
+            for n in range(5):
+                moved = abs(Fraction(total.log_modulus[n, k]) - true[0][n]) + abs(
+                    Fraction(total.phase[n, k]) - true[1][n]
+                )
+                assert moved > 0
+                # each addition may be wrong by half a unit of the last place of as much as has been added up
+                most = Fraction(2) ** -53 * int(mine.sum()) * sum((uses * abs(x)).sum(0)[n] for x in exact[:2])
+                assert true[2][n] + most <= Fraction(total.error[n, k]) <= true[2][n] + 3 * most
+            for known, of in ((total.log_alias, true[3]), (total.log_decay, true[4])):
+                for x, t in zip(known[:, k], of, strict=True):
+                    assert t < Fraction(x) <= t + abs(t) * Fraction(2) ** -40

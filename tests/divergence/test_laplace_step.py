@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -12,11 +13,14 @@ from oracle.test_compositions import laplace_many
 import jaxacct as ja
 from jaxacct._method import Query
 from jaxacct._types import Direction, Ends
+from jaxacct.bounds import _host_line
+from jaxacct.bounds._line_choice import Choice
 from jaxacct.bounds._line_passes import ends_of_steps
 from jaxacct.bounds._line_questions import question
 from jaxacct.bounds._line_steps import Steps
 from jaxacct.bounds._one_moment import from_moments
 from jaxacct.divergence import _contour
+from jaxacct.divergence._inversion import LineMoments
 from jaxacct.divergence._laplace_step import LaplaceSteps
 
 
@@ -248,3 +252,56 @@ def test_what_loses_nothing_is_left_out() -> None:
     alone = ja.epsilon_interval(ja.Composed(ja.Laplace(1.0), 400), 1e-6)
     assert with_it.upper == pytest.approx(alone.upper, rel=1e-12)
     assert ja.epsilon(ja.PoissonSampled(ja.Laplace(1.0), 1.0, 400), 1e-6) == pytest.approx(alone.upper, rel=1e-12)
+
+
+def test_compositions_of_many_different_steps_book_what_their_sums_round() -> None:
+    """Against the moments of each kind of step alone, added up without rounding."""
+    rng = np.random.default_rng(3)
+    columns = ([2.5], [0.3], [6], [[4.0]], [0.0], [0.0])
+    choice = Choice(*(np.array(x) for x in columns))
+
+    def moments(*parts: list[tuple[float, float, float]]) -> LineMoments:
+        plain, gaussian, laplace = parts
+        of = Steps(question(plain, gaussian, Direction.REMOVE, 0.5, laplace))
+        of.prepare(choice)
+        return of.on(choice, np.arange(1))
+
+    gaussian, laplace = (
+        [
+            (float(noise), float(prob), 1.0)
+            for noise, prob in zip(rng.uniform(0.8, 3.0, n), rng.uniform(0.01, 0.3, n), strict=True)
+        ]
+        for n in (120, 80)
+    )
+    plain = [(2.0, 1.0, 3.0)]
+    whole = moments(plain, gaussian, laplace)
+    alone = [
+        moments(plain, [], []),
+        *(moments([], [x], []) for x in gaussian),
+        *(moments([], [], [x]) for x in laplace),
+    ]
+    exact = {
+        name: [sum(Fraction(getattr(x, name)[n, 0]) for x in alone) for n in range(6)]
+        for name in LineMoments._fields[:3]
+    }
+    for n in range(6):
+        sizes = sum(abs(Fraction(x.log_modulus[n, 0])) + abs(Fraction(x.phase[n, 0])) for x in alone)
+        moved = (abs(Fraction(getattr(whole, x)[n, 0]) - exact[x][n]) for x in ("log_modulus", "phase"))
+        assert 0 < sum(moved) < 200 * Fraction(2) ** -53 * sizes < Fraction(whole.error[n, 0]) - exact["error"][n]
+    of = Steps(question([], gaussian, Direction.REMOVE, 0.5, laplace))
+    of.prepare(choice)
+    height = np.array([[1.8]])
+    largest = [x for kind in of._kinds for x in kind.moments[:, 1]]
+    decays = [
+        x for k in of._kinds for x in k.steps.decay(k.rule, k.moments[:, 0], np.repeat(height, len(k.lane), 0))[:, 0]
+    ]
+    assert Fraction(of.moments(np.array([[2.5, 4.0]]))[0, 1]) > sum(Fraction(x) for x in largest)
+    assert 0 > Fraction(of.fall(height)[0, 0]) > sum(Fraction(x) for x in decays)
+
+
+def test_gaussian_steps_of_many_kinds_are_added_up_with_one_rounding() -> None:
+    noise = np.random.default_rng(4).uniform(1.0, 90.0, 500)
+    every = [_host_line._Steps(ja.Gaussian, x, 1.0, 1.0) for x in noise]
+    found = _host_line._asked(every, np.zeros(1, bool), np.array([1e-6])).variance
+    assert found.tolist() == [math.fsum(noise**-2.0)]
+    assert found[0] != sum((noise**-2.0).tolist())
