@@ -203,7 +203,6 @@ def _ask_host(
     ways: list[_Way] = [_one_by_one]
     if brackets_together(method, question):
         ways.insert(int(np.count_nonzero(todo) < SEVERAL), _together)
-        ways = ways[:1] if method.is_alike else ways
     for way in ways:
         answered = way(method, directions, todo, found) if np.any(todo) else None
         if answered is not None:
@@ -217,6 +216,8 @@ def _ask_host(
         if answered is None or way is ways[-1]:
             return
         todo = todo & _is_wide(found, directions)
+        if method.is_alike:
+            todo = todo & (answered[0].upper >= question.query.worst).all(0)
 
 
 _Answered = tuple[Ends[Any], Any]  # the ends, [directions] + batch, and where the lower one is of a reduction
