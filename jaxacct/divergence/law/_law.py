@@ -47,6 +47,17 @@ def written(x: Any, beside: Any) -> Any:
     return x / jnp.where(beside == beside, 1.0, 2.0)
 
 
+def stacked(*rows: Any) -> Any:
+    """`rows` [..] as one array, each written in its turn.
+
+    For rows that take much computing: XLA's CPU compiler makes loops of what is concatenated that run on no vectors.
+    """
+    out = jnp.zeros((len(rows), *rows[0].shape))
+    for k, row in enumerate(rows):
+        out = out.at[k].set(row)
+    return out
+
+
 class Law(NamedTuple):
     """Points of a likelihood ratio, above its law in the convex order.
 

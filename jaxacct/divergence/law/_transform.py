@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxacct._jax import jnp
 from jaxacct.divergence._centred_exp import centred_exp
-from jaxacct.divergence.law._law import written
+from jaxacct.divergence.law._law import stacked, written
 from jaxacct.special import ULP, vector_cos_and_sin
 
 ROWS, COLUMNS = 32, 16  # of the nodes of a line
@@ -50,7 +50,7 @@ def transform(of: Average, centre: Any, step: Any) -> tuple[Any, Any]:
     imag = step * np.concatenate([COLUMNS * np.arange(ROWS), np.arange(COLUMNS)])[:, None]
     x, y = w * real, w * imag
     re, im, rounding = centred_exp(jnp.maximum(x, -_MOST), y, vector_cos_and_sin)
-    f = written(jnp.stack([re, im]), step)
+    f = written(stacked(re, im), step)
     e = f - jnp.stack([x, y])
     size, grown = jnp.abs(x) + jnp.abs(y), jnp.exp(jnp.minimum(-x, _MOST))
     # the point errs by `blur` of y, and u W by 8 ULP
@@ -62,7 +62,7 @@ def transform(of: Average, centre: Any, step: Any) -> tuple[Any, Any]:
     f_error = jnp.where(x > -_MOST, f_error, jnp.inf)
     e_size = _size(e)
     terms = [*f, f_error + relative * _size(f), e_size**2, (e_error + relative * e_size) ** 2]
-    alone = jnp.stack(terms) @ mass  # [5, ROWS + COLUMNS]
+    alone = stacked(*terms) @ mass  # [5, ROWS + COLUMNS]
     first, second = alone[:, :ROWS], alone[:, ROWS:]
     joint = (e[:, :ROWS] * mass).reshape(2 * ROWS, -1) @ e[:, ROWS:].reshape(2 * COLUMNS, -1).T
     real, imag = joint.reshape(2, ROWS, 2, COLUMNS).swapaxes(1, 2)
