@@ -340,10 +340,9 @@ class BracketMethod(Method):
       bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).
       many: ``(mechanism of arrays [P], query, targets [P], directions) -> {direction: Ends of arrays [P]}``, for many
         concrete points at once, each at worst (0, inf or 1); what is still open then is asked one by one. Or None.
-      is_alike: whether a point alone gets by `bracket` what it gets by `many`, so that none is asked both ways of which
-        the first has said something.
+      says_all_together: whether `bracket` knows no more of a point than `many` if that has said anything of it.
     """
 
     bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[float]]]
     many: Callable[[Any, Query, Any, Sequence[Direction]], Mapping[Direction, Ends[Any]]] | None = None
-    is_alike: bool = False
+    says_all_together: bool = False

@@ -216,7 +216,7 @@ def _ask_host(
         if answered is None or way is ways[-1]:
             return
         todo = todo & _is_wide(found, directions)
-        if method.is_alike:
+        if way is _together and method.says_all_together:
             todo = todo & (answered[0].upper >= question.query.worst).all(0)
 
 
