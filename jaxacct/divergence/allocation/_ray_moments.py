@@ -26,14 +26,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxacct.divergence.allocation._correlations import BLOCK, correlated, correlated_above
 from jaxacct.divergence.allocation._grid import Complex, Real, log_ratio, product
 from jaxacct.divergence.allocation._lines import expm1, log1p
 from jaxacct.divergence.allocation._log_gamma import log_gamma
-from jaxacct.divergence.allocation._nodes import Nodes, rounded_up
+from jaxacct.divergence.allocation._nodes import SMALL, Nodes, rounded_up
 from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._real import log_transform
 from jaxacct.divergence.allocation._rule import Rule, Shape, one_rule
-from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, rows_times, turn
+from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, rows_times, turn, turned_sums
 
 POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
 # They steer speed and tightness only: what is left out is bounded.
@@ -41,7 +42,6 @@ _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept
 _STRIPS, _STEEP = 58.0, 0.45  # in log: what the rule leaves out, the second over the square of the noise multiplier
 _LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
 MOST_NODES = 40000  # with more, `RayMoments` only has its `ray`: it limits time and memory
-_BLOCK = 96  # terms of a sum that are added without a split
 _ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
 
 
@@ -58,18 +58,6 @@ def _rule(noise_multiplier: float, power: int) -> Rule:
     """`Rule` for moments to the order `power`; with little noise these are large beside what is summed at large u."""
     digits = _STRIPS + _STEEP / noise_multiplier**2
     return one_rule(noise_multiplier, Shape(0.88, 0.0, -10.0, 9.5, float(max(power, 2)), digits))
-
-
-def _correlated(table: Complex | Real, weights: Complex | Real, every: int, count: int) -> Complex | Real:
-    """sum_m weights[m] table[n + every m], n < `count`: sums of `_BLOCK` terms, whose errors are smaller, added up."""
-    out = np.zeros(-(-count // every) * every, np.result_type(table, weights))
-    rows, conjugate = len(out) // every, np.conj(weights)
-    for r in range(every):
-        column = table[r::every]
-        for start in range(0, len(weights), _BLOCK):
-            some = conjugate[start : start + _BLOCK]
-            out[r::every] += np.correlate(column[start : start + len(some) - 1 + rows], some, "valid")
-    return out[:count]
 
 
 def _remainder(v: Complex) -> Complex:
@@ -132,34 +120,31 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     centred_error = centred_error + ULP * np.where(modulus < 0.2, 40.0 * modulus**2, 8.0 * (1.0 + modulus))
     fall_error = moduli * (np.minimum(modulus, 1e4) * slip + 24.0 * ULP) + 2.0 * (v.real > 300.0) * math.exp(-300.0)
     u = modulus[:count] * math.exp(0.5 * s * s - s * float(of.g[0, 0]))
-    weights = of.turned_density[0]
+    weights = np.stack([of.turned_density[0] * of.turned_y[0] ** i for i in range(power + 1)])
     sizes = np.abs(weights)
-    rounding = ULP * (64.0 + 2.0 * _BLOCK + size / _BLOCK) + float(of.density_error.max())
+    rounding = ULP * (64.0 + 2.0 * BLOCK + size / BLOCK) + float(of.density_error.max())
     turned = math.exp(0.5 * (eta * noise_multiplier) ** 2)
     strips = float((of.strip(0.0, of.eta) + of.strip(of.top, of.eta))[0, 0])
     square = math.exp(s * s)
     # |e^{-uY}| is at most that right of the window, and |Y| is less than at its first node left of it
     beyond = np.exp(-np.minimum(0.999 * math.cos(angle - eta) * u * last, 600.0))
     complex_u = u * complex(math.cos(angle), math.sin(angle))
-    values, errors = [], []
-    value = _correlated(centred, weights, every, count) - complex_u
-    error = _correlated(centred_error + rounding * np.abs(centred), sizes, every, count) + slip * u
-    values.append(value)
-    errors.append(error + u**2 * square * (strips + turned * (left + right[2])))
-    for i in range(1, power + 1):
-        powers = weights * of.turned_y[0] ** i
-        own = np.abs(powers)
-        error = _correlated(fall_error + (rounding + 8.0 * i * ULP) * moduli, own, every, count)
-        values.append(_correlated(fall, powers, every, count))
-        moment = math.exp(0.5 * i * (i - 1) * s * s)
-        window = left * float(of.y[0, 0]) ** i + moment * right[i] * beyond
-        errors.append(error + moment * 2.0 * strips + turned * window)
-    base, base_error = 1.0 + values[0], errors[0] + 2.0 * ULP * (1.0 + u)
+    found = correlated(fall, weights, every, count)
+    # of the powers of Y too
+    sizes = sizes * (1.0 + 8.0 * ULP / rounding * np.arange(power + 1.0)[:, None])
+    error = correlated_above(fall_error + rounding * moduli, sizes, every, count)
+    moment = np.array([math.exp(0.5 * i * (i - 1) * s * s) for i in range(power + 1)])[:, None]
+    window = left * of.y[0, 0] ** np.arange(power + 1.0)[:, None] + moment * right[: power + 1, None] * beyond
+    error = error + moment * 2.0 * strips + turned * window
+    value = correlated(centred, weights[:1], every, count)[0] - complex_u
+    near = correlated_above(centred_error + rounding * np.abs(centred), sizes[:1], every, count)[0] + slip * u
+    near = near + u**2 * square * (strips + turned * (left + right[2]))
     # where u is large, psi_0 is small beside what the centred sum is made of
-    own = _correlated(fall_error + rounding * moduli, sizes, every, count)
-    own = own + 2.0 * strips + turned * (left + right[0] * beyond)
-    base = np.where(own < base_error, _correlated(fall, weights, every, count), base)
-    return _Sums(np.stack(values), np.stack(errors), base, np.minimum(own, base_error))
+    base_error = near + 2.0 * ULP * (1.0 + u)
+    base = np.where(error[0] < base_error, found[0], 1.0 + value)
+    base_error = np.minimum(error[0], base_error)
+    found[0], error[0] = value, near
+    return _Sums(found, error, base, base_error)
 
 
 def _power_coefficient(r: Complex, r_error: Real, t: float) -> tuple[Complex, Real]:
@@ -339,7 +324,7 @@ class RayMoments:
         Where the relative error is 1 or more, the value is of no use.
         """
         b = step * np.arange(count)
-        total, error, log_scale = self._nodes.powers(order, step, count, -self._angle)
+        total, error, log_scale = self._turned(order, step, count)
         log_factor, factor_error = log_gamma(self._power - order - 1j * b)
         before, missed = self._before(order + 1j * b, log_scale)
         total = total + before
@@ -351,6 +336,26 @@ class RayMoments:
         log_modulus = log_scale + np.log(size) - log_factor.real
         relative = relative + self._copies(order, b, log_factor.real, log_modulus - float(log_modulus[0]))
         return log_modulus, np.angle(total) - log_factor.imag, relative
+
+    def _turned(self, order: float, step: float, count: int) -> tuple[Complex, Real, Real]:
+        """The terms' sums at those s over e^log_scale; their errors; and log_scale, [count] each.
+
+        All heights share the size of the terms, but for e^{-angle b}. Terms below e^-`SMALL` of the largest count as
+        that. Places v err by 4 units of what they are made of, and so does b v.
+        """
+        log_z, log_terms, relative = self._nodes
+        b = step * np.arange(count)
+        exponents = log_terms - order * log_z
+        shift = float(exponents.real.max())
+        exponents.real = np.maximum(exponents.real - shift, -SMALL)
+        terms = complex_exp(exponents)
+        sums, error = turned_sums(terms, step * self._h, count)
+        places = 8.0 * ULP * (4.0 + abs(self.ray.first) + math.log(self._t) + self._h * np.arange(1, len(log_z) + 1))
+        own = relative + ULP * (64.0 + 8.0 * (np.abs(log_terms) + abs(shift))) + (self._power + abs(order)) * places
+        own = np.stack([own, places])
+        own_error, by_height = rows_times(own, np.abs(terms))
+        error = error + own_error + by_height * b + 2.0 * math.exp(-SMALL) * len(log_z)
+        return sums * turn(-b * (self._left + self._h)), error, shift - self._angle * b
 
     def real(self, orders: Real) -> Real:
         """At least log M [A] at real orders [A]; inf where nothing is known."""
