@@ -30,9 +30,7 @@ class Nodes(NamedTuple):
         terms = np.exp(np.maximum(sizes[:, keep] - shift[:, None], -SMALL))
         total = (terms * cos_and_sin(log_terms.imag - orders[:, None] * log_z.imag)[0]).sum(1)
         own = self.relative[keep] + ULP * (64.0 + len(log_z) + 8.0 * np.abs(log_terms))
-        # a place, as a sum of others, errs by 4 units of them, each below twice the largest
-        places = 2.0 * float(np.abs(log_z).max(initial=0.0)) * np.abs(orders)
-        rest = 8.0 * ULP * (places + np.abs(shift)) * terms.sum(1)
+        rest = 8.0 * ULP * (rows_times(terms, 4.0 + np.abs(log_z)) * np.abs(orders) + np.abs(shift) * terms.sum(1))
         return total, rows_times(terms, own) + rest + 2.0 * math.exp(-SMALL) * len(keep), shift
 
     def powers(self, order: float, step: float, count: int) -> tuple[Complex, Real, Real]:

@@ -70,10 +70,10 @@ def _remainder(v: Complex) -> Complex:
     return np.where(small, 0.5 * x * x * series, np.exp(-v) - 1.0 + v)
 
 
-def _exponents(of: Rule, first: float, every: int, count: int) -> tuple[Real, Real]:
-    """first + s g_0 - s^2/2 + n h, n < `count`, h = s (step of the grid)/every, as a sum of two doubles [count].
+def _places(of: Rule, base: float, base_low: float, every: int, count: int) -> tuple[Real, Real]:
+    """base + base_low + n h, n < `count`, h = (step of the grid)/(sigma every), as a sum of two doubles [count].
 
-    With one double e^exponent would have a relative error of as many ulp as its parts are large.
+    With one double e^place would have a relative error of as many ulp as its parts are large.
     """
     sigma, k = of.sigma[0, 0], of.step[0, 0]
     s = 1.0 / sigma
@@ -83,10 +83,6 @@ def _exponents(of: Rule, first: float, every: int, count: int) -> tuple[Real, Re
     h = whole / every
     again, again_error = product(h, float(every))
     h_low = (((whole - again) - again_error) + whole_error + s_low * k) / every
-    start, start_low = log_ratio(sigma, of.g[0, :1])
-    base = first + float(start[0])
-    away = base - first
-    base_low = (first - (base - away)) + (float(start[0]) - away) + float(start_low[0])
     n = np.arange(count, dtype=np.float64)
     moved, moved_error = product(h, n)
     total = base + moved
@@ -107,7 +103,11 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     s, size, eta = 1.0 / noise_multiplier, of.g.shape[1], float(of.eta[0, 0])
     left, last, right = float(of.left[0, 0]), float(of.y[0, -1]), of.beyond(np.arange(max(power, 2) + 1.0))[0]
     length = (size - 1) * every + -(-count // every) * every
-    exponent, rest = _exponents(of, first, every, length)
+    start, start_low = log_ratio(of.sigma[0, 0], of.g[0, :1])
+    base = first + float(start[0])
+    away = base - first
+    base_low = (first - (base - away)) + (float(start[0]) - away) + float(start_low[0])
+    exponent, rest = _places(of, base, base_low, every, length)
     modulus = np.exp(exponent) * (1.0 + rest)
     v = modulus * complex(math.cos(angle - eta), math.sin(angle - eta))
     slip = 16.0 * ULP  # of v and of u, relative
@@ -314,9 +314,15 @@ class RayMoments:
             most = np.where((small < 0.1 * size) | (self._power == 0), most, self._log_whole)
             most = np.minimum(most, self._log_whole)
             log_k, whole = np.where(bad, most, log_k), np.where(bad, 2.1, whole)
-        v = self._left + self._h * np.arange(1, len(log_k) + 1)
+        place, rest = _places(self._of, self.ray.first, 0.0, self.ray.every, len(log_k))
+        v = (place + math.log(t)) + rest
         log_u = v + 1j * self._angle
+        whole = whole + self._power * self._place_errors(log_u)
         return Nodes(log_u.conj(), (log_k + self._power * log_u + math.log(self._h)).conj(), whole)
+
+    def _place_errors(self, log_u: Complex) -> Real:
+        """What log u errs by, and its product with a number, over that number."""
+        return ULP * (math.log(self._t) + 6.0 * np.abs(log_u))
 
     def __call__(self, order: float, step: float, count: int) -> tuple[Real, Real, Real]:
         """log |M|, its phase, and the relative error of M, at s = order + ib, b = k `step`, k < `count`: [count] each.
@@ -341,7 +347,7 @@ class RayMoments:
         """The terms' sums at those s over e^log_scale; their errors; and log_scale, [count] each.
 
         All heights share the size of the terms, but for e^{-angle b}. Terms below e^-`SMALL` of the largest count as
-        that. Places v err by 4 units of what they are made of, and so does b v.
+        that. Places v are written as that of the largest term and multiples of h.
         """
         log_z, log_terms, relative = self._nodes
         b = step * np.arange(count)
@@ -349,13 +355,14 @@ class RayMoments:
         shift = float(exponents.real.max())
         exponents.real = np.maximum(exponents.real - shift, -SMALL)
         terms = complex_exp(exponents)
-        sums, error = turned_sums(terms, step * self._h, count)
-        places = 8.0 * ULP * (4.0 + abs(self.ray.first) + math.log(self._t) + self._h * np.arange(1, len(log_z) + 1))
-        own = relative + ULP * (64.0 + 8.0 * (np.abs(log_terms) + abs(shift))) + (self._power + abs(order)) * places
-        own = np.stack([own, places])
-        own_error, by_height = rows_times(own, np.abs(terms))
+        origin = int(exponents.real.argmax())
+        sums, error = turned_sums(terms, step * self._h, count, origin)
+        first, far = float(log_z[origin].real), self._h * np.abs(np.arange(len(log_z)) - origin)
+        own = relative + ULP * (64.0 + 8.0 * (np.abs(log_terms) + abs(shift))) + abs(order) * self._place_errors(log_z)
+        places = ULP * (math.log(self._t) + 4.0 * abs(first) + 4.0 * far)
+        own_error, by_height = rows_times(np.stack([own, places]), np.abs(terms))
         error = error + own_error + by_height * b + 2.0 * math.exp(-SMALL) * len(log_z)
-        return sums * turn(-b * (self._left + self._h)), error, shift - self._angle * b
+        return sums * turn(-b * first), error, shift - self._angle * b
 
     def real(self, orders: Real) -> Real:
         """At least log M [A] at real orders [A]; inf where nothing is known."""
