@@ -12,8 +12,8 @@ from jaxacct.special._rounding import ULP
 def turned_sums(terms: Any, angle: float, count: int, origin: int) -> tuple[Any, Any]:
     """sum_n terms_n e^{-i k (n - origin) `angle`}, complex, for k < `count`, and bounds on their errors: [count] each.
 
-    Bluestein's transform: 2 k n = k^2 + n^2 - (k - n)^2, so that it is a convolution with w_j = e^{i j^2 angle/2}, whose
-    phases are formed modulo 1 turn in whole numbers of 2^-64 turns (docs/numerics/contour.md, "Sums on a ray").
+    Bluestein's transform: 2 k n = k^2 + n^2 - (k - n)^2 makes it a convolution with w_j = e^{i j^2 angle/2}, whose
+    phases are formed in whole numbers of 2^-64 turns (docs/numerics/allocation.md, "Sums on a ray").
 
     >>> import numpy as np
     >>> from jaxacct.special import turned_sums

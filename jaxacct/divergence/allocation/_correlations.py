@@ -1,7 +1,5 @@
 """Correlations of one table with many weights, as products of matrices."""
 
-import math
-
 import numpy as np
 
 from jaxacct.divergence.allocation._grid import Complex, Real
@@ -45,13 +43,10 @@ def correlated_above(table: Real, weights: Real, every: int, count: int) -> Real
 
 def _product(left: Real, right: Real) -> Real:
     """`left` [.., N] times `right` [.., N], all rows of either: [rows, rows]."""
-    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-    left, right = left.reshape(math.prod(left.shape[:-1]), -1), right.reshape(math.prod(right.shape[:-1]), -1).T.copy()
-    out = np.zeros((len(left), right.shape[1]))
-    tile = max(1, _LARGEST // (BLOCK * right.shape[1]))
-    tiled = len(left) // tile * tile
-    for start in range(0, len(right), BLOCK):
-        of, by = left[:, start : start + BLOCK], right[start : start + BLOCK]
-        out[:tiled] += (of[:tiled].reshape(tiled // tile, tile, len(by)) @ by).reshape(tiled, out.shape[1])
-        out[tiled:] += of[tiled:] @ by
-    return out
+    left, right = (np.ascontiguousarray(x).reshape(-1, x.shape[-1]) for x in (left, right))
+    # products with one row would be of a matrix and a vector, for which libraries start threads sooner
+    tile = max(2, min(_LARGEST // (BLOCK * len(right)), len(left)))
+    tiles = np.pad(left, ((0, -len(left) % tile), (0, 0))).reshape(-1, tile, left.shape[1])
+    columns = np.ascontiguousarray(right.T)
+    starts = range(0, len(columns), BLOCK)
+    return sum(tiles[..., i : i + BLOCK] @ columns[i : i + BLOCK] for i in starts).reshape(-1, len(right))[: len(left)]

@@ -36,8 +36,8 @@ class Nodes(NamedTuple):
     def powers(self, order: float, step: float, count: int) -> tuple[Complex, Real, Real]:
         """The sum at s = a + ib, b = k `step`, k < `count`, over e^log_scale; its error; and log_scale, [count] each.
 
-        A block of b shares a scale, and within it z^{-ib} is multiplied on. Terms below e^-SMALL of the largest of their
-        block count as that, or as nothing.
+        A block of b shares a scale, and within it z^{-ib} is multiplied on. Terms below e^-SMALL of the largest of
+        their block count as that, or as nothing.
         """
         base = self.log_z
         # in a block of b the terms change by at most e^_GROWTH beside each other

@@ -322,7 +322,7 @@ class RayMoments:
 
     def _place_errors(self, log_u: Complex) -> Real:
         """What log u errs by, and its product with a number, over that number."""
-        return ULP * (math.log(self._t) + 6.0 * np.abs(log_u))
+        return ULP * (2.0 * math.log(self._t) + 6.0 * np.abs(log_u))
 
     def __call__(self, order: float, step: float, count: int) -> tuple[Real, Real, Real]:
         """log |M|, its phase, and the relative error of M, at s = order + ib, b = k `step`, k < `count`: [count] each.
@@ -359,7 +359,7 @@ class RayMoments:
         sums, error = turned_sums(terms, step * self._h, count, origin)
         first, far = float(log_z[origin].real), self._h * np.abs(np.arange(len(log_z)) - origin)
         own = relative + ULP * (64.0 + 8.0 * (np.abs(log_terms) + abs(shift))) + abs(order) * self._place_errors(log_z)
-        places = ULP * (math.log(self._t) + 4.0 * abs(first) + 4.0 * far)
+        places = ULP * (2.0 * math.log(self._t) + 4.0 * abs(first) + 4.0 * far)
         own_error, by_height = rows_times(np.stack([own, places]), np.abs(terms))
         error = error + own_error + by_height * b + 2.0 * math.exp(-SMALL) * len(log_z)
         return sums * turn(-b * first), error, shift - self._angle * b
