@@ -557,7 +557,6 @@ _GAUSSIAN = (
     Mutant("divergence/allocation/_ray_moments.py", "found = found / fall", "found = 0.5 * found / fall", LINE_MOMENTS),
     Mutant("divergence/allocation/_ray_moments.py", "error + own_error + by_height * b", "error + own_error", ON_A_RAY),
     Mutant(
-        "divergence/allocation/_ray_moments.py", "(place + math.log(t)) + rest", "place + math.log(t) - rest", ON_A_RAY
     ),
     Mutant("divergence/allocation/_correlations.py", "every).max(1)", "every).min(1)", CORRELATIONS),
     Mutant(
