@@ -556,8 +556,6 @@ _GAUSSIAN = (
     Mutant("divergence/allocation/_ray_moments.py", "+ missed * (1.0 + 2.0**-30)", "", LINE_MOMENTS),
     Mutant("divergence/allocation/_ray_moments.py", "found = found / fall", "found = 0.5 * found / fall", LINE_MOMENTS),
     Mutant("divergence/allocation/_ray_moments.py", "error + own_error + by_height * b", "error + own_error", ON_A_RAY),
-    Mutant(
-    ),
     Mutant("divergence/allocation/_correlations.py", "every).max(1)", "every).min(1)", CORRELATIONS),
     Mutant(
         "special/_chirp.py", "return sums, error + moved * np.arange(count)", "return sums, error + 0.0 * far", CHIRP

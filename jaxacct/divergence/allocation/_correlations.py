@@ -1,5 +1,7 @@
 """Correlations of one table with many weights, as products of matrices."""
 
+import math
+
 import numpy as np
 
 from jaxacct.divergence.allocation._grid import Complex, Real
@@ -27,11 +29,11 @@ def correlated(table: Complex | Real, weights: Complex | Real, every: int, count
     right = np.lib.stride_tricks.sliding_window_view(moved, length, -1)[:, ::-1]
     left = np.lib.stride_tricks.sliding_window_view(columns, length, -1)[:, ::_HOP]
     if np.iscomplexobj(table):  # as real ones, which libraries multiply faster
-        both = _product(np.stack([left.real, left.imag]), np.stack([right.real, right.imag]))
+        both = _product([left.real, left.imag], [right.real, right.imag])
         both = both.reshape(2, every, windows, 2, num, _HOP)
         out = both[0, :, :, 0] - both[1, :, :, 1] + 1j * (both[0, :, :, 1] + both[1, :, :, 0])
     else:
-        out = _product(left, right).reshape(every, windows, num, _HOP)
+        out = _product([left], [right]).reshape(every, windows, num, _HOP)
     return out.transpose(2, 1, 3, 0).reshape(num, -1)[:, :count]
 
 
@@ -41,12 +43,13 @@ def correlated_above(table: Real, weights: Real, every: int, count: int) -> Real
     return np.repeat(correlated(blocks, weights, 1, -(-count // every)), every, axis=-1)[:, :count]
 
 
-def _product(left: Real, right: Real) -> Real:
-    """`left` [.., N] times `right` [.., N], all rows of either: [rows, rows]."""
-    left, right = (np.ascontiguousarray(x).reshape(-1, x.shape[-1]) for x in (left, right))
+def _product(left: list[Real], right: list[Real]) -> Real:
+    """All rows of `left`, each [.., N], times all rows of `right`: [rows, rows]."""
+    columns = np.ascontiguousarray(np.stack(right).reshape(-1, right[0].shape[-1]).T)
+    (size, width), num = columns.shape, len(left) * math.prod(left[0].shape[:-1])
     # products with one row would be of a matrix and a vector, for which libraries start threads sooner
-    tile = max(2, min(_LARGEST // (BLOCK * len(right)), len(left)))
-    tiles = np.pad(left, ((0, -len(left) % tile), (0, 0))).reshape(-1, tile, left.shape[1])
-    columns = np.ascontiguousarray(right.T)
-    starts = range(0, len(columns), BLOCK)
-    return sum(tiles[..., i : i + BLOCK] @ columns[i : i + BLOCK] for i in starts).reshape(-1, len(right))[: len(left)]
+    tile = max(2, min(_LARGEST // (BLOCK * width), num))
+    tiles = np.zeros((-(-num // tile), tile, size))
+    np.stack(left, out=tiles.reshape(-1, size)[:num].reshape(len(left), *left[0].shape))
+    starts = range(0, size, BLOCK)
+    return sum(tiles[..., i : i + BLOCK] @ columns[i : i + BLOCK] for i in starts).reshape(-1, width)[:num]

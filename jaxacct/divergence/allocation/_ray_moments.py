@@ -152,24 +152,25 @@ def _power_coefficient(r: Complex, r_error: Real, t: float) -> tuple[Complex, Re
     j = len(r)
     if j == 0:
         return np.ones(r.shape[1], np.complex128), np.zeros(r.shape[1])
-    factor, c, c_error = 1.0, [], []
+    factor, c, c_size, c_error = 1.0, [], [], []
     for i in range(1, j + 1):
         factor = factor * i * t
         c.append(r[i - 1] / factor)
-        c_error.append(r_error[i - 1] / factor + 8.0 * ULP * (i + 2.0) * np.abs(c[-1]))
-    d, d_error = [np.ones_like(r[0])], [np.zeros_like(r_error[0])]
+        c_size.append(np.abs(c[-1]))
+        c_error.append(r_error[i - 1] / factor + 8.0 * ULP * (i + 2.0) * c_size[-1])
+    d, d_size, d_error = [np.ones_like(r[0])], [np.ones_like(r_error[0])], [np.zeros_like(r_error[0])]
     for n in range(1, j + 1):
         value, error = np.zeros_like(r[0]), np.zeros_like(r_error[0])
         for i in range(1, n + 1):
             weight = ((t + 1.0) * i - n) / n
-            term = c[i - 1] * d[n - i]
-            value = value + weight * term
-            spread = (np.abs(c[i - 1]) + c_error[i - 1]) * d_error[n - i] + c_error[i - 1] * np.abs(d[n - i])
-            error = error + abs(weight) * (spread + ULP * (24.0 + 4.0 * n) * np.abs(term))
+            value = value + weight * (c[i - 1] * d[n - i])
+            spread = (c_size[i - 1] + c_error[i - 1]) * d_error[n - i] + c_error[i - 1] * d_size[n - i]
+            error = error + abs(weight) * (spread + ULP * (24.0 + 4.0 * n) * c_size[i - 1] * d_size[n - i])
         d.append(value)
+        d_size.append(np.abs(value))
         d_error.append(error)
     whole = math.factorial(j)
-    return whole * d[j], whole * (d_error[j] + 8.0 * ULP * np.abs(d[j]))
+    return whole * d[j], whole * (d_error[j] + 8.0 * ULP * d_size[j])
 
 
 class Ray(NamedTuple):
