@@ -90,6 +90,9 @@ CHEN = "tests/papers/test_chen.py"
 MANY_LINES = "tests/bounds/test_many_lines.py"
 ONE_MOMENT = "tests/bounds/test_one_moment.py -k single_lines"
 LINE_MOMENTS = "tests/divergence/test_line_moments.py -k 'late or negative'"
+ON_A_RAY = "tests/divergence/test_line_moments.py -k sums_on_a_ray"
+CHIRP = "tests/special/test_chirp.py"
+CORRELATIONS = "tests/divergence/test_correlations.py"
 RULE = "tests/divergence/test_rule.py"
 CHECK_IN = "tests/bounds/test_check_in.py"
 MOMENTS = "tests/papers/test_check_in_moments.py"
@@ -552,6 +555,13 @@ _GAUSSIAN = (
     Mutant("divergence/allocation/_negative_moments.py", "- np.log(powers))", "- np.log(powers) - 1.0)", LINE_MOMENTS),
     Mutant("divergence/allocation/_ray_moments.py", "+ missed * (1.0 + 2.0**-30)", "", LINE_MOMENTS),
     Mutant("divergence/allocation/_ray_moments.py", "found = found / fall", "found = 0.5 * found / fall", LINE_MOMENTS),
+    Mutant("divergence/allocation/_ray_moments.py", "error + own_error + by_height * b", "error + own_error", ON_A_RAY),
+    Mutant("divergence/allocation/_correlations.py", "every).max(1)", "every).min(1)", CORRELATIONS),
+    Mutant(
+        "special/_chirp.py", "return sums, error + moved * np.arange(count)", "return sums, error + 0.0 * far", CHIRP
+    ),
+    Mutant("special/_chirp.py", "(2.0 * eta + 8.0 * ULP) * norm +", "(1.0 * eta + 8.0 * ULP) * norm +", CHIRP),
+    Mutant("special/_chirp.py", "error + 96.0 * ULP * float(sizes.sum())", "error", CHIRP),
     Mutant("divergence/allocation/_rule.py", "self.far_left + self.left", "self.far_left + 0.0", f"{EXACT} -k tails"),
     Mutant("curves/_convolution.py", "return eta / (1.0 - eta) * norms * math.exp(grown) +", "return", FFT),
     Mutant("curves/_regridding.py", "shift = max(shifts) if is_upper else min(shifts)", "shift = shifts[0]", SHIFT),

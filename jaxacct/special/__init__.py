@@ -9,6 +9,7 @@ from jaxacct.special._binomial import LOG_2PI, binomial_rate, log_binomial_pmf, 
 from jaxacct.special._binomial_tail import binomial_tail
 from jaxacct.special._binomial_window import binomial_window, log_binomial_weights
 from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
+from jaxacct.special._chirp import turned_sums
 from jaxacct.special._chord import at_real_orders
 from jaxacct.special._circular import complex_exp, complex_log, cos_and_sin, turn, vector_cos_and_sin
 from jaxacct.special._combinatorics import binomial_masses, log_binomial_table, log_factorial_table
@@ -127,6 +128,7 @@ __all__ = [
     "sum_outward",
     "tanh",
     "turn",
+    "turned_sums",
     "up",
     "vector_cos_and_sin",
     "where_fallen",

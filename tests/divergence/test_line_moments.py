@@ -80,6 +80,47 @@ def test_rays_whose_grid_begins_late(power, order, first):
     assert table.real(np.array([order]))[0] >= known[0][0]
 
 
+def _summed(table, order, b, some):
+    """The sum of `some` terms of `table` at order + i b, divided by |e^{i angle b}|, their places exact, by mpmath."""
+    (log_z, log_terms, _), total = table._nodes, mp.mpc(0)
+    h = mp.mpf(float(table._of.step[0, 0])) / mp.mpf(table.noise_multiplier) / table.ray.every
+    for n in some:
+        v = mp.mpf(table.ray.first) + mp.log(table.num_steps) + int(n) * h
+        log_term = mp.mpc(log_terms[n]) + table._power * (v - mp.mpf(log_z[n].real))
+        total += mp.exp(log_term - order * mp.mpc(v, log_z[n].imag) - 1j * mp.mpf(b) * v)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("sigma", "steps", "power", "order"), [(0.9, 40.0, 5, 3.1), (0.6, 1e5, 3, 2.2), (0.8, 30.0, 0, -9.0)]
+)
+def test_sums_on_a_ray(sigma, steps, power, order):
+    """Rounding alone: the terms are taken as they are; and not much more is booked than for products of matrices."""
+    table = RayMoments(sigma, steps, power, 12.0, (order, order))
+    whole = table._nodes._replace(relative=np.zeros_like(table._nodes.relative))
+    size = whole.log_terms.real - order * whole.log_z.real
+    # all of the terms; and two of them, made as large as the largest, where heights are large
+    two = np.array([len(size) // 4, len(size) // 2])
+    lone = whole._replace(log_terms=whole.log_terms - 300.0)
+    lone.log_terms[two] += 300.0 + size.max() - size[two]
+    large = False
+    for nodes, some, step in ((whole, range(len(size)), 0.5), (lone, two, 1e3), (lone, two, 1e5), (lone, two, 1e6)):
+        table._nodes = nodes
+        total, error, log_scale = table._turned(order, step, 8)
+        for k in (0, 1, 5, 7):
+            with mp.workdps(40):
+                truth = _summed(table, order, step * k, some) * mp.exp(-mp.mpf(float(log_scale[0])))
+                away = float(abs(mp.mpc(total[k]) - truth))
+            assert away <= error[k]
+            large = large or away > max(3.0 * error[0], 0.01 * error[k])
+    assert large
+    table._nodes = whole
+    for step, count in ((0.5, 8), (0.05, 300)):
+        _, error, log_scale = table._turned(order, step, count)
+        _, other, log_other = whole.powers(order, step, count)
+        assert np.all(error * np.exp(log_scale - log_other) <= 4.0 * other)
+
+
 @pytest.mark.parametrize(("sigma", "steps"), [(0.5, 20.0), (0.8, 650.0), (1.0, 5.0)])
 def test_rays_at_whole_orders(sigma, steps):
     logs, _, relative = RayMoments(sigma, steps, 3, 5.0, (1.5, 2.3))(2.0, 0.0, 1)

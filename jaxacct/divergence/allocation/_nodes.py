@@ -10,7 +10,7 @@ from jaxacct.special import ULP, complex_exp, cos_and_sin, log_up, rows_times, r
 
 # They steer speed and tightness only: every error is bounded, whatever they are.
 _GROWTH = 32.0  # in log: by which terms of a block of heights may change beside each other
-_SMALL = 100.0  # in log: terms this far below the largest are not told apart
+SMALL = 100.0  # in log: terms this far below the largest are not told apart
 
 
 class Nodes(NamedTuple):
@@ -24,46 +24,46 @@ class Nodes(NamedTuple):
         """The sums at real orders [A], which must be real, over e^log_scale; their errors; and log_scale, [A] each."""
         sizes = self.log_terms.real - orders[:, None] * self.log_z.real
         shift = sizes.max(1)
-        keep = (sizes - shift[:, None]).max(0) > -_SMALL
+        keep = (sizes - shift[:, None]).max(0) > -SMALL
         keep = keep | ~keep.any()
         log_z, log_terms = self.log_z[keep], self.log_terms[keep]
-        terms = np.exp(np.maximum(sizes[:, keep] - shift[:, None], -_SMALL))
+        terms = np.exp(np.maximum(sizes[:, keep] - shift[:, None], -SMALL))
         total = (terms * cos_and_sin(log_terms.imag - orders[:, None] * log_z.imag)[0]).sum(1)
         own = self.relative[keep] + ULP * (64.0 + len(log_z) + 8.0 * np.abs(log_terms))
-        rest = 8.0 * ULP * (rows_times(terms, np.abs(log_z)) * orders + np.abs(shift) * terms.sum(1))
-        return total, rows_times(terms, own) + rest + 2.0 * math.exp(-_SMALL) * len(keep), shift
+        rest = 8.0 * ULP * (rows_times(terms, 4.0 + np.abs(log_z)) * np.abs(orders) + np.abs(shift) * terms.sum(1))
+        return total, rows_times(terms, own) + rest + 2.0 * math.exp(-SMALL) * len(keep), shift
 
-    def powers(self, order: float, step: float, count: int, turn: float = 0.0) -> tuple[Complex, Real, Real]:
+    def powers(self, order: float, step: float, count: int) -> tuple[Complex, Real, Real]:
         """The sum at s = a + ib, b = k `step`, k < `count`, over e^log_scale; its error; and log_scale, [count] each.
 
-        A block of b shares a scale, and within it e^{-ib (log z - i turn)} is multiplied on: `turn` only keeps that in
-        range. Terms below e^-_SMALL of the largest of their block count as that, or as nothing.
+        A block of b shares a scale, and within it z^{-ib} is multiplied on. Terms below e^-SMALL of the largest of
+        their block count as that, or as nothing.
         """
-        base = self.log_z - 1j * turn
-        # in a block of b the terms change by at most e^_GROWTH beside each other; not at all, if all nodes lie on a ray
+        base = self.log_z
+        # in a block of b the terms change by at most e^_GROWTH beside each other
         inner = 1 if count == 1 else 1 << (((max(count, 2) - 1).bit_length() + 1) // 2)
         while inner > 1 and inner * step * float(np.abs(base.imag).max()) > _GROWTH:
             inner //= 2
         outer = -(-count // inner)
         first = self.log_terms - order * self.log_z - 1j * step * inner * np.arange(outer)[:, None] * base
         shift = first.real.max(1)
-        keep = (first.real - shift[:, None]).max(0) > -_SMALL
+        keep = (first.real - shift[:, None]).max(0) > -SMALL
         keep = keep | ~keep.any()  # all of them where nothing is a number
         base, first = base[keep], first[:, keep]
         fine = complex_exp(-1j * step * np.arange(inner)[:, None] * base)
-        first.real = np.maximum(first.real - shift[:, None], -_SMALL)
+        first.real = np.maximum(first.real - shift[:, None], -SMALL)
         coarse = complex_exp(first)
         total = rows_times_rows(coarse, fine).reshape(-1)[:count]
         # of the exponents, of products and of sums in any order
         small, size = np.abs(fine), np.abs(coarse)
-        log_terms = np.abs(self.log_terms[keep]) + order * np.abs(self.log_z[keep])
+        log_terms = np.abs(self.log_terms[keep]) + abs(order) * np.abs(self.log_z[keep])
         own = self.relative[keep] + ULP * (64.0 + len(base) + 8.0 * (log_terms + np.abs(shift).max()))
         errors = np.stack([rows_times_rows(size * x, small) for x in (own, 8.0 * ULP * (2.0 + np.abs(base)))]).reshape(
             2, -1
         )
         b = step * np.arange(count)
-        lost = 2.0 * math.exp(-_SMALL) * float(small.max()) * len(keep)
-        return total, errors[0, :count] + errors[1, :count] * b + lost, np.repeat(shift, inner)[:count] + turn * b
+        lost = 2.0 * math.exp(-SMALL) * float(small.max()) * len(keep)
+        return total, errors[0, :count] + errors[1, :count] * b + lost, np.repeat(shift, inner)[:count]
 
 
 def rounded_up(log_value: Real, relative: Real) -> Real:

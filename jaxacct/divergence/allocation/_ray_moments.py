@@ -26,14 +26,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxacct.divergence.allocation._correlations import BLOCK, correlated, correlated_above
 from jaxacct.divergence.allocation._grid import Complex, Real, log_ratio, product
 from jaxacct.divergence.allocation._lines import expm1, log1p
 from jaxacct.divergence.allocation._log_gamma import log_gamma
-from jaxacct.divergence.allocation._nodes import Nodes, rounded_up
+from jaxacct.divergence.allocation._nodes import SMALL, Nodes, rounded_up
 from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._real import log_transform
 from jaxacct.divergence.allocation._rule import Rule, Shape, one_rule
-from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, rows_times, turn
+from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, rows_times, turn, turned_sums
 
 POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
 # They steer speed and tightness only: what is left out is bounded.
@@ -41,7 +42,6 @@ _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept
 _STRIPS, _STEEP = 58.0, 0.45  # in log: what the rule leaves out, the second over the square of the noise multiplier
 _LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
 MOST_NODES = 40000  # with more, `RayMoments` only has its `ray`: it limits time and memory
-_BLOCK = 96  # terms of a sum that are added without a split
 _ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
 
 
@@ -60,18 +60,6 @@ def _rule(noise_multiplier: float, power: int) -> Rule:
     return one_rule(noise_multiplier, Shape(0.88, 0.0, -10.0, 9.5, float(max(power, 2)), digits))
 
 
-def _correlated(table: Complex | Real, weights: Complex | Real, every: int, count: int) -> Complex | Real:
-    """sum_m weights[m] table[n + every m], n < `count`: sums of `_BLOCK` terms, whose errors are smaller, added up."""
-    out = np.zeros(-(-count // every) * every, np.result_type(table, weights))
-    rows, conjugate = len(out) // every, np.conj(weights)
-    for r in range(every):
-        column = table[r::every]
-        for start in range(0, len(weights), _BLOCK):
-            some = conjugate[start : start + _BLOCK]
-            out[r::every] += np.correlate(column[start : start + len(some) - 1 + rows], some, "valid")
-    return out[:count]
-
-
 def _remainder(v: Complex) -> Complex:
     """e^-v - 1 + v, without cancellation where v is small."""
     small = np.abs(v) < 0.2
@@ -82,10 +70,10 @@ def _remainder(v: Complex) -> Complex:
     return np.where(small, 0.5 * x * x * series, np.exp(-v) - 1.0 + v)
 
 
-def _exponents(of: Rule, first: float, every: int, count: int) -> tuple[Real, Real]:
-    """first + s g_0 - s^2/2 + n h, n < `count`, h = s (step of the grid)/every, as a sum of two doubles [count].
+def _places(of: Rule, base: float, base_low: float, every: int, count: int) -> tuple[Real, Real]:
+    """base + base_low + n h, n < `count`, h = (step of the grid)/(sigma every), as a sum of two doubles [count].
 
-    With one double e^exponent would have a relative error of as many ulp as its parts are large.
+    With one double e^place would have a relative error of as many ulp as its parts are large.
     """
     sigma, k = of.sigma[0, 0], of.step[0, 0]
     s = 1.0 / sigma
@@ -95,10 +83,6 @@ def _exponents(of: Rule, first: float, every: int, count: int) -> tuple[Real, Re
     h = whole / every
     again, again_error = product(h, float(every))
     h_low = (((whole - again) - again_error) + whole_error + s_low * k) / every
-    start, start_low = log_ratio(sigma, of.g[0, :1])
-    base = first + float(start[0])
-    away = base - first
-    base_low = (first - (base - away)) + (float(start[0]) - away) + float(start_low[0])
     n = np.arange(count, dtype=np.float64)
     moved, moved_error = product(h, n)
     total = base + moved
@@ -119,7 +103,11 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     s, size, eta = 1.0 / noise_multiplier, of.g.shape[1], float(of.eta[0, 0])
     left, last, right = float(of.left[0, 0]), float(of.y[0, -1]), of.beyond(np.arange(max(power, 2) + 1.0))[0]
     length = (size - 1) * every + -(-count // every) * every
-    exponent, rest = _exponents(of, first, every, length)
+    start, start_low = log_ratio(of.sigma[0, 0], of.g[0, :1])
+    base = first + float(start[0])
+    away = base - first
+    base_low = (first - (base - away)) + (float(start[0]) - away) + float(start_low[0])
+    exponent, rest = _places(of, base, base_low, every, length)
     modulus = np.exp(exponent) * (1.0 + rest)
     v = modulus * complex(math.cos(angle - eta), math.sin(angle - eta))
     slip = 16.0 * ULP  # of v and of u, relative
@@ -132,34 +120,31 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     centred_error = centred_error + ULP * np.where(modulus < 0.2, 40.0 * modulus**2, 8.0 * (1.0 + modulus))
     fall_error = moduli * (np.minimum(modulus, 1e4) * slip + 24.0 * ULP) + 2.0 * (v.real > 300.0) * math.exp(-300.0)
     u = modulus[:count] * math.exp(0.5 * s * s - s * float(of.g[0, 0]))
-    weights = of.turned_density[0]
+    weights = np.stack([of.turned_density[0] * of.turned_y[0] ** i for i in range(power + 1)])
     sizes = np.abs(weights)
-    rounding = ULP * (64.0 + 2.0 * _BLOCK + size / _BLOCK) + float(of.density_error.max())
+    rounding = ULP * (64.0 + 2.0 * BLOCK + size / BLOCK) + float(of.density_error.max())
     turned = math.exp(0.5 * (eta * noise_multiplier) ** 2)
     strips = float((of.strip(0.0, of.eta) + of.strip(of.top, of.eta))[0, 0])
     square = math.exp(s * s)
     # |e^{-uY}| is at most that right of the window, and |Y| is less than at its first node left of it
     beyond = np.exp(-np.minimum(0.999 * math.cos(angle - eta) * u * last, 600.0))
     complex_u = u * complex(math.cos(angle), math.sin(angle))
-    values, errors = [], []
-    value = _correlated(centred, weights, every, count) - complex_u
-    error = _correlated(centred_error + rounding * np.abs(centred), sizes, every, count) + slip * u
-    values.append(value)
-    errors.append(error + u**2 * square * (strips + turned * (left + right[2])))
-    for i in range(1, power + 1):
-        powers = weights * of.turned_y[0] ** i
-        own = np.abs(powers)
-        error = _correlated(fall_error + (rounding + 8.0 * i * ULP) * moduli, own, every, count)
-        values.append(_correlated(fall, powers, every, count))
-        moment = math.exp(0.5 * i * (i - 1) * s * s)
-        window = left * float(of.y[0, 0]) ** i + moment * right[i] * beyond
-        errors.append(error + moment * 2.0 * strips + turned * window)
-    base, base_error = 1.0 + values[0], errors[0] + 2.0 * ULP * (1.0 + u)
+    found = correlated(fall, weights, every, count)
+    # of the powers of Y too
+    sizes = sizes * (1.0 + 8.0 * ULP / rounding * np.arange(power + 1.0)[:, None])
+    error = correlated_above(fall_error + rounding * moduli, sizes, every, count)
+    moment = np.array([math.exp(0.5 * i * (i - 1) * s * s) for i in range(power + 1)])[:, None]
+    window = left * of.y[0, 0] ** np.arange(power + 1.0)[:, None] + moment * right[: power + 1, None] * beyond
+    error = error + moment * 2.0 * strips + turned * window
+    value = correlated(centred, weights[:1], every, count)[0] - complex_u
+    near = correlated_above(centred_error + rounding * np.abs(centred), sizes[:1], every, count)[0] + slip * u
+    near = near + u**2 * square * (strips + turned * (left + right[2]))
     # where u is large, psi_0 is small beside what the centred sum is made of
-    own = _correlated(fall_error + rounding * moduli, sizes, every, count)
-    own = own + 2.0 * strips + turned * (left + right[0] * beyond)
-    base = np.where(own < base_error, _correlated(fall, weights, every, count), base)
-    return _Sums(np.stack(values), np.stack(errors), base, np.minimum(own, base_error))
+    base_error = near + 2.0 * ULP * (1.0 + u)
+    base = np.where(error[0] < base_error, found[0], 1.0 + value)
+    base_error = np.minimum(error[0], base_error)
+    found[0], error[0] = value, near
+    return _Sums(found, error, base, base_error)
 
 
 def _power_coefficient(r: Complex, r_error: Real, t: float) -> tuple[Complex, Real]:
@@ -167,24 +152,25 @@ def _power_coefficient(r: Complex, r_error: Real, t: float) -> tuple[Complex, Re
     j = len(r)
     if j == 0:
         return np.ones(r.shape[1], np.complex128), np.zeros(r.shape[1])
-    factor, c, c_error = 1.0, [], []
+    factor, c, c_size, c_error = 1.0, [], [], []
     for i in range(1, j + 1):
         factor = factor * i * t
         c.append(r[i - 1] / factor)
-        c_error.append(r_error[i - 1] / factor + 8.0 * ULP * (i + 2.0) * np.abs(c[-1]))
-    d, d_error = [np.ones_like(r[0])], [np.zeros_like(r_error[0])]
+        c_size.append(np.abs(c[-1]))
+        c_error.append(r_error[i - 1] / factor + 8.0 * ULP * (i + 2.0) * c_size[-1])
+    d, d_size, d_error = [np.ones_like(r[0])], [np.ones_like(r_error[0])], [np.zeros_like(r_error[0])]
     for n in range(1, j + 1):
         value, error = np.zeros_like(r[0]), np.zeros_like(r_error[0])
         for i in range(1, n + 1):
             weight = ((t + 1.0) * i - n) / n
-            term = c[i - 1] * d[n - i]
-            value = value + weight * term
-            spread = (np.abs(c[i - 1]) + c_error[i - 1]) * d_error[n - i] + c_error[i - 1] * np.abs(d[n - i])
-            error = error + abs(weight) * (spread + ULP * (24.0 + 4.0 * n) * np.abs(term))
+            value = value + weight * (c[i - 1] * d[n - i])
+            spread = (c_size[i - 1] + c_error[i - 1]) * d_error[n - i] + c_error[i - 1] * d_size[n - i]
+            error = error + abs(weight) * (spread + ULP * (24.0 + 4.0 * n) * c_size[i - 1] * d_size[n - i])
         d.append(value)
+        d_size.append(np.abs(value))
         d_error.append(error)
     whole = math.factorial(j)
-    return whole * d[j], whole * (d_error[j] + 8.0 * ULP * np.abs(d[j]))
+    return whole * d[j], whole * (d_error[j] + 8.0 * ULP * d_size[j])
 
 
 class Ray(NamedTuple):
@@ -329,9 +315,15 @@ class RayMoments:
             most = np.where((small < 0.1 * size) | (self._power == 0), most, self._log_whole)
             most = np.minimum(most, self._log_whole)
             log_k, whole = np.where(bad, most, log_k), np.where(bad, 2.1, whole)
-        v = self._left + self._h * np.arange(1, len(log_k) + 1)
+        place, rest = _places(self._of, self.ray.first, 0.0, self.ray.every, len(log_k))
+        v = (place + math.log(t)) + rest
         log_u = v + 1j * self._angle
+        whole = whole + self._power * self._place_errors(log_u)
         return Nodes(log_u.conj(), (log_k + self._power * log_u + math.log(self._h)).conj(), whole)
+
+    def _place_errors(self, log_u: Complex) -> Real:
+        """What log u errs by, and its product with a number, over that number."""
+        return ULP * (2.0 * math.log(self._t) + 6.0 * np.abs(log_u))
 
     def __call__(self, order: float, step: float, count: int) -> tuple[Real, Real, Real]:
         """log |M|, its phase, and the relative error of M, at s = order + ib, b = k `step`, k < `count`: [count] each.
@@ -339,7 +331,7 @@ class RayMoments:
         Where the relative error is 1 or more, the value is of no use.
         """
         b = step * np.arange(count)
-        total, error, log_scale = self._nodes.powers(order, step, count, -self._angle)
+        total, error, log_scale = self._turned(order, step, count)
         log_factor, factor_error = log_gamma(self._power - order - 1j * b)
         before, missed = self._before(order + 1j * b, log_scale)
         total = total + before
@@ -351,6 +343,27 @@ class RayMoments:
         log_modulus = log_scale + np.log(size) - log_factor.real
         relative = relative + self._copies(order, b, log_factor.real, log_modulus - float(log_modulus[0]))
         return log_modulus, np.angle(total) - log_factor.imag, relative
+
+    def _turned(self, order: float, step: float, count: int) -> tuple[Complex, Real, Real]:
+        """The terms' sums at those s over e^log_scale; their errors; and log_scale, [count] each.
+
+        All heights share the size of the terms, but for e^{-angle b}. Terms below e^-`SMALL` of the largest count as
+        that. Places v are written as that of the largest term and multiples of h.
+        """
+        log_z, log_terms, relative = self._nodes
+        b = step * np.arange(count)
+        exponents = log_terms - order * log_z
+        shift = float(exponents.real.max())
+        exponents.real = np.maximum(exponents.real - shift, -SMALL)
+        terms = complex_exp(exponents)
+        origin = int(exponents.real.argmax())
+        sums, error = turned_sums(terms, step * self._h, count, origin)
+        first, far = float(log_z[origin].real), self._h * np.abs(np.arange(len(log_z)) - origin)
+        own = relative + ULP * (64.0 + 8.0 * (np.abs(log_terms) + abs(shift))) + abs(order) * self._place_errors(log_z)
+        places = ULP * (2.0 * math.log(self._t) + 4.0 * abs(first) + 4.0 * far)
+        own_error, by_height = rows_times(np.stack([own, places]), np.abs(terms))
+        error = error + own_error + by_height * b + 2.0 * math.exp(-SMALL) * len(log_z)
+        return sums * turn(-b * first), error, shift - self._angle * b
 
     def real(self, orders: Real) -> Real:
         """At least log M [A] at real orders [A]; inf where nothing is known."""
