@@ -9,6 +9,7 @@ have the law P_1, and which ones does not matter, so that with M(s) = E_Q[Y^s] a
 the moments of the sum are M(s)^t without the record and M(s)^(t - k) M_P(s)^k with it.
 """
 
+import functools
 import operator
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from jaxacct._types import Direction
 from jaxacct.divergence._tail import Moments, Nodes, moments_of, of_epoch
 from jaxacct.divergence.gaussian._excess import Complex, relative_polar
 from jaxacct.divergence.gaussian._line import GaussianStep
-from jaxacct.divergence.gaussian._sampled_step import SampledSteps
+from jaxacct.divergence.gaussian._sampled_step import Rule, SampledSteps
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -130,14 +131,20 @@ class SampledLoss(NamedTuple):
         return self._steps.rough(orders[None])[0]
 
     def excess(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Complex, Real]:
-        of = self._steps
-        total, error = of.excess(of.rule(np.array([order]), np.array([log_tolerance])), np.array([step]), num)
+        of, rule = _ruled(self, order, log_tolerance)
+        total, error = of.excess(rule, np.array([step]), num)
         return (total.conj() if self.direction is Direction.ADD else total)[0], error[0]
 
     def decay(self, order: float, heights: Real, log_tolerance: float) -> Real:
-        of = self._steps
-        rule = of.rule(np.array([order]), np.array([log_tolerance]))
+        of, rule = _ruled(self, order, log_tolerance)
         return of.decay(rule, of.real_moment(rule), heights[None])[0]
+
+
+@functools.lru_cache(maxsize=16)
+def _ruled(of: SampledLoss, order: float, log_tolerance: float) -> tuple[SampledSteps, Rule]:
+    """The steps, and their rule at an order, which moments on a line and their fall have in common."""
+    steps = of._steps
+    return steps, steps.rule(np.array([order]), np.array([log_tolerance]))
 
 
 class LossSteps(NamedTuple):
