@@ -252,9 +252,10 @@ def table(data: dict) -> str:
     """The results as markdown; in brackets, how far the peer's upper end lies above ours."""
     rows = [(p, data["results"][str(p)]) for p in sorted(all_points()) if "jaxacct" in data["results"].get(str(p), {})]
     host = data["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items() if version)
     counts = [f"{sum('upper' in r.get(name, {}) for _, r in rows)} by {name}" for name in SIDES]
-    done = [r for _, r in rows if "upper" in r["jaxacct"]]
+    done = [r["jaxacct"] for _, r in rows if "upper" in r["jaxacct"]]
+    widest = max((own["upper"] / own["analysis_lower"] - 1.0 for own in done), default=0.0)
     lines = [
         "# Certified intervals of epsilon beside the peers",
         "",
@@ -265,8 +266,7 @@ def table(data: dict) -> str:
         "at low priority on a machine that did other work.",
         "",
         f"Answered: {', '.join(counts)}, of {len(all_points())} points.",
-        f"Widest: {100 * max(r['jaxacct']['upper'] / r['jaxacct']['analysis_lower'] - 1 for r in done):.3f}%;"
-        f" most CPU time: {max(r['jaxacct']['cpu'] for r in done):.2f} s.",
+        f"Widest: {100 * widest:.3f}%; most CPU time: {max((own['cpu'] for own in done), default=0.0):.2f} s.",
         f"With remarks: {sum(bool(remarks(r)) for _, r in rows)}.",
         "",
         f"{versions}; Python {host['python']}, {host['machine']}, {host['cpus']} CPUs.",
