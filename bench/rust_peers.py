@@ -8,9 +8,9 @@ Settings are uniform in the logarithm over the ranges in this file. A peer that 
 November 2026 opake 0.16 is imported by Python 3.13 alone, and dp-accelerator 0.1 has wheels for 3.11 alone. `--report`
 writes RUST_PEERS.md to a folder and keeps what it says of peers that this run left out.
 
-Each answer is given by a fresh process. Fresh: CPU seconds from the interpreter's start to the first answer. Warm: those
-of each of twenty further ones, at noise multipliers that differ in the fifth digit; where the first answer took over ten
-seconds, no other is asked, and its time stands for them. A process is ended after 200 CPU seconds.
+Each answer is given by a fresh process. Fresh: CPU seconds from the interpreter's start to the first answer. Warm:
+those of each of twenty further ones, at noise multipliers that differ in the fifth digit; where the first answer took
+over ten seconds, no other is asked, and its time stands for them. A process is ended after 200 CPU seconds.
 """
 
 import argparse
@@ -227,9 +227,9 @@ def report(sections: dict[str, str], folder: str) -> None:
                 )
     kept.update(sections)
     head = (
-        "# Accountants written in Rust\n\nWritten by `python bench/rust_peers.py`, which says what is measured. Where a peer's\n"
-        "fresh process is quicker, ours imports NumPy and the package meanwhile; where its warm answer is, it is a bound by\n"
-        "Renyi divergences, and ours a certified interval.\n"
+        "# Accountants written in Rust\n\nWritten by `python bench/rust_peers.py`, which says what is measured. Where a\n"
+        "peer's fresh process is quicker, ours imports NumPy and the package meanwhile; where its warm answer is, it is a\n"
+        "bound by Renyi divergences, and ours a certified interval.\n"
     )
     with open(path, "w") as file:
         file.write("\n".join([head, *(kept[of.title] for of in COMPARISONS if of.title in kept)]))
