@@ -227,9 +227,9 @@ def report(sections: dict[str, str], folder: str) -> None:
                 )
     kept.update(sections)
     head = (
-        "# Accountants written in Rust\n\nWritten by `python bench/rust_peers.py`, which says what is measured. Where a\n"
-        "peer's fresh process is quicker, ours imports NumPy and the package meanwhile; where its warm answer is, it is a\n"
-        "bound by Renyi divergences, and ours a certified interval.\n"
+        "# Accountants written in Rust\n\nWritten by `python bench/rust_peers.py`, which says what is measured.\n"
+        "Where a peer's fresh process is quicker, ours imports NumPy and the package meanwhile; where its warm\n"
+        "answer is, it is a bound by Renyi divergences, and ours a certified interval.\n"
     )
     with open(path, "w") as file:
         file.write("\n".join([head, *(kept[of.title] for of in COMPARISONS if of.title in kept)]))

@@ -340,7 +340,8 @@ class BracketMethod(Method):
       bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).
       many: ``(mechanism of arrays [P], query, targets [P], directions) -> {direction: Ends of arrays [P]}``, for many
         concrete points at once, each at worst (0, inf or 1); what is still open then is asked one by one. Or None.
-      says_all_together: whether `bracket` knows no more of a point than `many` if that has said anything of it.
+      says_all_together: whether one engine does both, so that a point is not asked by `bracket` if `many` has bracketed
+        it as closely as the question wants.
     """
 
     bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[float]]]

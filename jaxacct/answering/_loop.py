@@ -44,7 +44,9 @@ from jaxacct.answering._question import Question, directions_of
 from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
-_SAME = 1e-6  # relative width beyond which points are both bracketed together and asked one by one: then all the same
+# relative widths beyond which points are both bracketed together and asked one by one: by which the two may differ;
+# and, where one engine does both, by which a point may suffer from those beside it
+_SAME, _ENOUGH = 1e-6, 1e-3
 
 
 def answer(question: Question) -> Found:
@@ -215,9 +217,8 @@ def _ask_host(
         found.start.update({d: found.brackets[d] for d in directions})
         if answered is None or way is ways[-1]:
             return
-        todo = todo & _is_wide(found, directions)
-        if way is _together and method.says_all_together:
-            todo = todo & (answered[0].upper >= question.query.worst).all(0)
+        is_enough = way is _together and method.says_all_together
+        todo = todo & _is_wide(found, directions, min(question.width, _ENOUGH) if is_enough else _SAME)
 
 
 _Answered = tuple[Ends[Any], Any]  # the ends, [directions] + batch, and where the lower one is of a reduction
@@ -261,12 +262,12 @@ def _one_by_one(
     return (Ends(lower, upper), of_reduction) if is_asked else None
 
 
-def _is_wide(found: Found, directions: Sequence[Direction]) -> Any:
-    """Where points that are bracketed together and one by one may differ by more than `_SAME`."""
+def _is_wide(found: Found, directions: Sequence[Direction], width: float) -> Any:
+    """Where points that are bracketed together and one by one may differ by more than `width`, relative."""
     brackets = [found.brackets[d] for d in directions]
     upper, lower = largest([b.upper for b in brackets]), largest([b.analysis for b in brackets])
     with np.errstate(invalid="ignore"):
-        return ~(upper - lower <= _SAME * lower)
+        return ~(upper - lower <= width * lower)
 
 
 def bracket_on_host(

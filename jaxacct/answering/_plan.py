@@ -269,9 +269,7 @@ def _on_host(method: Method, question: Question, num_points: int) -> tuple[str, 
     if num_points == 1:
         return _NUMPY, _ONE, "its work is driven step by step"
     if num_points >= SEVERAL and brackets_together(method, question):
-        is_alike = isinstance(method, BracketMethod) and method.says_all_together
-        rest = ", the others one by one" if is_alike else ", those that stay wide one by one"
-        return _NUMPY, f"all open points together{rest}", "it brackets many points at once"
+        return _NUMPY, "all open points together, those that stay wide one by one", "it brackets many points at once"
     return _NUMPY, "one by one", "each point's work is driven step by step"
 
 

@@ -349,9 +349,12 @@ class Added:
             found.append(
                 _on_rays(self._tables, rounds, mine._replace(rounds=mine.rounds[ray], lane=mine.lane[ray]), choice)
             )
-        if by_samples.any():
-            number, which = np.cumsum(by_samples) - 1, mine.families[by_samples]
-            own, lane, r = number[mine.family[~ray]], mine.lane[~ray], mine.rounds[~ray]
+        far = self._plan.centre > 1.0  # a table is of one kind of lines (`plain_line`)
+        for kind in (by_samples & far[mine.families], by_samples & ~far[mine.families]):
+            if not kind.any():
+                continue
+            number, which, of_kind = np.cumsum(kind) - 1, mine.families[kind], kind[mine.family]
+            own, lane, r = number[mine.family[of_kind]], mine.lane[of_kind], mine.rounds[of_kind]
             table = added.Table(self._of.at(which), own, self._known.at(r), plans.Plan(*(x[which] for x in self._plan)))
             order, count = choice.order[lane], int(choice.num_nodes.max())
             moments = table(order, choice.step[lane], count, choice.aliases[lane])

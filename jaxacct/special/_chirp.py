@@ -21,6 +21,8 @@ def turned_sums(terms: Any, angle: float, count: int, origin: int) -> tuple[Any,
     >>> bool(np.all(np.abs(sums - (1.0 + 1j * np.exp(-0.5j * np.arange(3)))) <= errors)), bool(errors.max() < 1e-13)
     (True, True)
     """
+    if not math.isfinite(angle):
+        return np.full(count, np.nan), np.full(count, np.inf)
     num = len(terms)
     size = 1 << (num + count - 2).bit_length()
     unit = round(angle / (4.0 * math.pi) * 2.0**64) % 2**64

@@ -271,3 +271,15 @@ def test_sums_over_many_rounds_book_what_each_addition_rounds():
             for known, of in ((total.log_alias, true[3]), (total.log_decay, true[4])):
                 for x, t in zip(known[:, k], of, strict=True):
                     assert t < Fraction(x) <= t + abs(t) * Fraction(2) ** -40
+
+
+@pytest.mark.parametrize("precision", [math.inf, 1e-3])
+def test_points_do_not_suffer_from_those_beside_them(precision):
+    """The lines of the first have their centre above 1, those of the others below: one table served them all badly."""
+    sigma, t, k, epochs = np.array([[23.19, 6, 3, 1], [25, 6000, 3, 2], [25, 5000, 2, 2], [20, 3000, 3, 1]]).T
+    delta = np.array([4.41e-6, 1e-6, 1e-6, 1e-6])
+    together = ja.epsilon(ja.RandomAllocation(ja.Gaussian(sigma), t, k, epochs), delta, precision=precision)
+    for i, found in enumerate(together):
+        run = ja.RandomAllocation(ja.Gaussian(float(sigma[i])), int(t[i]), int(k[i]), int(epochs[i]))
+        alone = ja.epsilon(run, float(delta[i]), precision=1e-3)
+        assert found <= alone * (1.0 + 1e-5)

@@ -30,7 +30,8 @@ class Nodes(NamedTuple):
         terms = np.exp(np.maximum(sizes[:, keep] - shift[:, None], -SMALL))
         total = (terms * cos_and_sin(log_terms.imag - orders[:, None] * log_z.imag)[0]).sum(1)
         own = self.relative[keep] + ULP * (64.0 + len(log_z) + 8.0 * np.abs(log_terms))
-        rest = 8.0 * ULP * (rows_times(terms, 4.0 + np.abs(log_z)) * np.abs(orders) + np.abs(shift) * terms.sum(1))
+        # places on a ray err by 2 ULP of log t besides, where t <= 2^40
+        rest = 8.0 * ULP * (rows_times(terms, 8.0 + np.abs(log_z)) * np.abs(orders) + np.abs(shift) * terms.sum(1))
         return total, rows_times(terms, own) + rest + 2.0 * math.exp(-SMALL) * len(keep), shift
 
     def powers(self, order: float, step: float, count: int) -> tuple[Complex, Real, Real]:

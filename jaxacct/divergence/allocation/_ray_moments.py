@@ -360,7 +360,7 @@ class RayMoments:
         sums, error = turned_sums(terms, step * self._h, count, origin)
         first, far = float(log_z[origin].real), self._h * np.abs(np.arange(len(log_z)) - origin)
         own = relative + ULP * (64.0 + 8.0 * (np.abs(log_terms) + abs(shift))) + abs(order) * self._place_errors(log_z)
-        places = ULP * (2.0 * math.log(self._t) + 4.0 * abs(first) + 4.0 * far)
+        places = ULP * (2.0 * math.log(self._t) + 4.0 * (abs(first) + self._angle) + 4.0 * far)
         own_error, by_height = rows_times(np.stack([own, places]), np.abs(terms))
         error = error + own_error + by_height * b + 2.0 * math.exp(-SMALL) * len(log_z)
         return sums * turn(-b * first), error, shift - self._angle * b

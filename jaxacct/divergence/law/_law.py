@@ -52,7 +52,7 @@ def stacked(*rows: Any) -> Any:
 
     For rows that take much computing: XLA's CPU compiler makes loops of what is concatenated that run on no vectors.
     """
-    out = jnp.zeros((len(rows), *rows[0].shape))
+    out = jnp.zeros((len(rows), *rows[0].shape), rows[0].dtype)
     for k, row in enumerate(rows):
         out = out.at[k].set(row)
     return out
