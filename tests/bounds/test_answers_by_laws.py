@@ -57,6 +57,8 @@ SETTINGS = {
         (1.0, 1000, 10, 1e-6, 1.004),
         (2.0, 100_000, 300, 1e-9, 1.02),
         (0.513, 6, 33, 1.9e-9, 1.002),  # the average of few ratios is all but 0 at times
+        (3.934, 8, 24, 2.0e-8, 1.002),  # and large by several of them together
+        (3.048, 11, 18, 1.8e-7, 1.002),
     ],
     "k_of_t": [
         (1.0, 1000, 10, 1e-6, 1.01),

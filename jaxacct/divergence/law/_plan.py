@@ -48,8 +48,9 @@ def plan(of: Average, tail: Any) -> Plan:
     lowest = jnp.where(lowest < least + 0.1 * bulk, jnp.maximum(lowest - 0.06 * bulk, 0.5 * (lowest - 1.0)), lowest)
     # of few ratios X may be tiny: further down than this no line's exponents fit a double's square
     lowest = jnp.maximum(lowest, -1.0 + jnp.maximum(1e-9, jnp.exp(1.54 * jnp.log(0.006 / t))))
-    # several ratios that are large together; of few large ones Chernoff's bound says nothing
-    is_shared = (highest < 1.4 * top) | (of.excess[-1] < t * top)
+    # several ratios that are large together, as of few steps of much noise, take X further than one alone; where single
+    # ones do, Chernoff's bound says little
+    is_shared = (highest < 2.0 * top) | (of.excess[-1] < t * top)
     top = jnp.where(is_shared, jnp.maximum(highest, top), top)
     # up to five deviations above the mean X has few large ratios: what is below is thin, which keeps periods short
     middle = jnp.minimum(5.0 * bulk, 0.5 * top)
