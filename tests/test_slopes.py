@@ -37,7 +37,7 @@ class Family(NamedTuple):
 # Sharp inside `jit`: the closed form of one step, and laws.
 FAMILIES = {
     "Gaussian": Family(lambda s, t, _: ja.Composed(ja.Gaussian(s), t), (1, 3000), (1, 1), 1e-6, 1e-3),
-    "one epoch": Family(lambda s, t, _: ja.RandomAllocation(ja.Gaussian(s), t), (30, 3000), (1, 1), 0.003, 0.015),
+    "one epoch": Family(lambda s, t, _: ja.RandomAllocation(ja.Gaussian(s), t), (30, 3000), (1, 1), 0.003, 0.03),
     "Poisson": Family(
         lambda s, t, n: ja.PoissonSampled(ja.Gaussian(s), 1.0 / n, t), (10, 3000), (10, 1000), 0.004, 0.005
     ),
