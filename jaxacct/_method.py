@@ -340,10 +340,10 @@ class BracketMethod(Method):
       bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).
       many: ``(mechanism of arrays [P], query, targets [P], directions) -> {direction: Ends of arrays [P]}``, for many
         concrete points at once, each at worst (0, inf or 1); what is still open then is asked one by one. Or None.
-      says_all_together: whether one engine does both, so that a point is not asked by `bracket` if `many` has bracketed
-        it as closely as the question wants.
+      has_one_engine: whether `bracket` and `many` compute the same, so that a point is asked by `bracket` after `many`
+        only where it stayed wider than the question wants, or than 1e-3.
     """
 
     bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[float]]]
     many: Callable[[Any, Query, Any, Sequence[Direction]], Mapping[Direction, Ends[Any]]] | None = None
-    says_all_together: bool = False
+    has_one_engine: bool = False

@@ -217,7 +217,7 @@ def _ask_host(
         found.start.update({d: found.brackets[d] for d in directions})
         if answered is None or way is ways[-1]:
             return
-        is_enough = way is _together and method.says_all_together
+        is_enough = way is _together and method.has_one_engine
         todo = todo & _is_wide(found, directions, min(question.width, _ENOUGH) if is_enough else _SAME)
 
 

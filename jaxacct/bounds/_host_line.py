@@ -230,7 +230,7 @@ def _moment_inversion(name: str, applies: Callable[[Any], bool], fewest: float =
         "applies": lambda mechanism: applies(mechanism) and is_within_reach(mechanism, fewest),
         "bracket": bracket_on_host,
         "many": functools.partial(_many, applies=applies, fewest=fewest),
-        "says_all_together": True,
+        "has_one_engine": True,
         "below": itself,
     }
     return BracketMethod(**{**facts, **options})

@@ -166,7 +166,7 @@ def moments(below: Callable[[Any], Any], *, role: Role = Role.QUICK, many: Any =
         below=below,
         role=role,
         many=many,
-        says_all_together=True,
+        has_one_engine=True,
     )
 
 

@@ -13,7 +13,14 @@ def turned_sums(terms: Any, angle: float, count: int, origin: int) -> tuple[Any,
     """sum_n terms_n e^{-i k (n - origin) `angle`}, complex, for k < `count`, and bounds on their errors: [count] each.
 
     Bluestein's transform: 2 k n = k^2 + n^2 - (k - n)^2 makes it a convolution with w_j = e^{i j^2 angle/2}, whose
-    phases are formed in whole numbers of 2^-64 turns (docs/numerics/allocation.md, "Sums on a ray").
+    phases are formed in whole numbers of 2^-64 turns (docs/numerics/allocation.md, "Sums on a ray"; Bluestein 1970, "A
+    linear filtering approach to the computation of discrete Fourier transform").
+
+    Args:
+      terms: complex [N].
+      angle: radians, any; where it is not finite the sums are NaN and the bounds infinite.
+      count: whole number >= 1, how many sums.
+      origin: whole number from 0 to N - 1: that of the largest term makes the bounds small.
 
     >>> import numpy as np
     >>> from jaxacct.special import turned_sums
