@@ -42,6 +42,12 @@ def test_not_below_true_allocation_in_few_steps(sigma: float, steps: int, select
     assert how_many_upper(run, Query.DELTA, epsilon) <= 6.0 * truth.upper
 
 
+def test_q_is_sought_between_those_that_are_tried_first() -> None:
+    run = ja.RandomAllocation(ja.Gaussian(2.66), 254, 37)
+    tried = [module._one(run, tuning, Query.EPSILON, 1e-7) for tuning in module._TUNINGS[-3:]]
+    assert how_many_upper(run, Query.EPSILON, 1e-7) < 0.995 * min(tried)
+
+
 @pytest.mark.parametrize(
     ("sigma", "steps", "selected", "delta", "most"), [(0.776, 37, 5, 1e-6, 8.65), (0.55, 391, 5, 1.25e-5, 7.22)]
 )

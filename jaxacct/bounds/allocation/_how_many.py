@@ -58,9 +58,8 @@ class _Grid(NamedTuple):
 _FINE = _Grid(10, 2**15, 4e-3, (1e-4,))
 _COARSE = _Grid(6, 2**11, 4e-2, (1e-3,))  # a few per cent looser; finds the best q
 _TUNINGS = (0.12, 0.16, 0.21, 0.27, 0.34, 0.42, 0.5, 0.6, 0.72, 0.86, 1.0)  # q in units of k/t
-_FIRST = (5, 7)  # which of them are tried first; then on from the better one as long as it gains
 _HOPELESS = 1.25  # a coarse upper end of epsilon so many times the one that is known is not improved on
-_NEAR = 1.01  # the second best q is made fine too where its coarse end is at most so many times the best
+_GAIN = 1e-3  # of the logarithm of an answer: another q that promises less is not made fine
 _REACH = 9.5  # standard deviations; what lies beyond is booked
 _OF_EPOCHS = (0.5, 0.6, 0.72, 0.8, 0.86, 0.93)  # q in units of k/t, for several epochs
 _ROUGHLY = 1.12  # a rough answer so many times the one that is known is not worth a sharp one
@@ -205,8 +204,9 @@ def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, kno
     """
     if mechanism.num_epochs > 1:
         return _of_epochs(mechanism, query, target, known)
-    found = {i: _one(mechanism, _TUNINGS[i], query, target, _COARSE) for i in _FIRST}
-    best = min(found, key=lambda i: found[i])
+    run = float(mechanism.mechanism.noise_multiplier), int(mechanism.num_steps), int(mechanism.num_selected)
+    best = min(range(len(_TUNINGS)), key=lambda i: rough(*run, 1, _TUNINGS[i], query, target))
+    found = {best: _one(mechanism, _TUNINGS[best], query, target, _COARSE)}
     for way in (-1, 1):
         at = best + way
         while 0 <= at < len(_TUNINGS) and at not in found:
@@ -218,8 +218,19 @@ def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, kno
         return found[best]
     if found[best] >= query.worst:
         return found[best]
-    near = [i for i in sorted(found, key=lambda i: found[i])[:2] if found[i] <= _NEAR * found[best]]
-    return min(found[best], *(_one(mechanism, _TUNINGS[i], query, target) for i in near))
+    tried = {_TUNINGS[best], _lowest(found, best)}
+    return min(found[best], *(_one(mechanism, tuning, query, target) for tuning in tried))
+
+
+def _lowest(found: Mapping[int, float], best: int) -> float:
+    """The q, in units of k/t, at which a parabola through the best coarse answer and its neighbours is lowest."""
+    around = [i for i in (best - 1, best, best + 1) if 0.0 < found.get(i, math.inf) < math.inf]
+    if len(around) < 3:
+        return _TUNINGS[best]
+    square, line, _ = np.polyfit(np.log([_TUNINGS[i] for i in around]), np.log([found[i] for i in around]), 2)
+    if not square > 0.0 or square * (0.5 * line / square + math.log(_TUNINGS[best])) ** 2 < _GAIN:
+        return _TUNINGS[best]
+    return min(max(math.exp(-0.5 * line / square), _TUNINGS[best - 1]), _TUNINGS[best + 1])
 
 
 def _of_epochs(mechanism: RandomAllocation, query: Query, target: float, known: float) -> float:
