@@ -1,12 +1,12 @@
 """Epsilon inside `jit` over a map of random settings, beside the certified interval outside: values, slopes, costs.
 
-    python bench/inside_jit.py FAMILY [FAMILY ...] [--points N] [--slopes N] [--seed S] [--report DIRECTORY]
+    python bench/inside_jit.py FAMILY [FAMILY ...] [--on-host] [--points N] [--slopes N] [--seed S] [--report DIRECTORY]
 
 Each family is one program: every number is traced. Settings are drawn from the family's ranges (uniform in the
 logarithm). A line for each point that is more than 0.1 % above the certified upper end outside, or below the lower end;
 then, for each family, the ratios to the upper end, how far slopes in the noise multiplier are from differences of the
-answer outside, and CPU seconds: of compilation, with and without the gradient, and of a warm point. `--report` writes
-INSIDE_JIT.md to a folder.
+answer outside, and CPU seconds: of compilation, with and without the gradient, and of a warm point. With `--on-host`
+the programs ask the host when they run. `--report` writes INSIDE_JIT.md, or ON_HOST.md, to a folder.
 """
 
 import argparse
@@ -128,12 +128,12 @@ def _settings(family: Family, num: int, seed: int) -> Iterator[tuple[Settings, f
         yield family.draw(draw), draw.real(1e-9, 1e-4)
 
 
-def measure(name: str, num: int, num_slopes: int, seed: int) -> Found:
+def measure(name: str, num: int, num_slopes: int, seed: int, *, on_host: bool) -> Found:
     """Asks every point of one family, and prints those that are not close."""
     family = FAMILIES[name]
 
     def epsilon(*setting: Any) -> Any:
-        return ja.epsilon(family.mechanism(*setting[:-1]), setting[-1])
+        return ja.epsilon(family.mechanism(*setting[:-1]), setting[-1], on_host=on_host)
 
     first = (*family.draw(Draw(seed)), 1e-6)
     program, compiled = _timed(lambda: jax.jit(epsilon).lower(*first).compile())
@@ -181,12 +181,12 @@ def row(name: str, of: Found) -> list[str]:
     return [name, str(len(spread)), *(f"{x:.5f}" for x in at), str(of.below), off, *costs]
 
 
-def report(rows: list[list[str]], command: str, folder: str) -> None:
-    """Writes INSIDE_JIT.md to `folder`."""
+def report(rows: list[list[str]], command: str, path: str, *, on_host: bool) -> None:
+    """Writes the page at `path`."""
     from run import machine_in_words
 
     lines = [
-        "# Epsilon inside `jit`, over maps of random settings",
+        f"# Epsilon inside `jit`{', asked on the host,' * on_host} over maps of random settings",
         "",
         machine_in_words(),
         "",
@@ -197,7 +197,7 @@ def report(rows: list[list[str]], command: str, folder: str) -> None:
         *(f"| {' | '.join(cells)} |" for cells in (COLUMNS, ["---"] * len(COLUMNS), *rows)),
         "",
     ]
-    with open(os.path.join(folder, "INSIDE_JIT.md"), "w") as file:
+    with open(path, "w") as file:
         file.write("\n".join(lines))
 
 
@@ -207,16 +207,19 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=100)
     parser.add_argument("--slopes", type=int, default=20, help="how many of the points slopes are compared at")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--report", metavar="DIRECTORY", help="where to write INSIDE_JIT.md")
+    parser.add_argument("--report", metavar="DIRECTORY", help="where to write INSIDE_JIT.md or ON_HOST.md")
+    parser.add_argument("--on-host", action="store_true", help="ask with on_host=True")
     args = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     rows = []
     for name in args.families:
-        rows.append(row(name, measure(name, args.points, args.slopes, args.seed)))
+        rows.append(row(name, measure(name, args.points, args.slopes, args.seed, on_host=args.on_host)))
         print("; ".join(f"{c} {x}" for c, x in zip(COLUMNS, rows[-1], strict=True)), flush=True)
     if args.report:
-        asked = f"--points {args.points} --slopes {args.slopes} --seed {args.seed} --report bench"
-        report(rows, f"python bench/inside_jit.py {' '.join(args.families)} {asked}", args.report)
+        asked = f"{'--on-host ' * args.on_host}--points {args.points} --slopes {args.slopes} --seed {args.seed}"
+        command = f"python bench/inside_jit.py {' '.join(args.families)} {asked} --report bench"
+        path = os.path.join(args.report, "ON_HOST.md" if args.on_host else "INSIDE_JIT.md")
+        report(rows, command, path, on_host=args.on_host)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class Step(NamedTuple):
 _PYTEST = "python -m pytest -q"
 _FAMILIES = "poisson allocation clones check-in laplace pair k-of-t-sparse k-of-t-dense"
 _TRACED = "poisson laplace one-epoch epochs k-of-t composed clones replaced allocated-laplace"
+_ON_HOST = "poisson laplace one-epoch epochs k-of-t composed clones replaced"
 STEPS = {
     "checks": (
         Step("style and types", "ruff check . && ruff format --check . && mypy", "no issues found"),
@@ -58,6 +59,11 @@ STEPS = {
         Step(
             "answers inside jit",
             f"python bench/inside_jit.py {_TRACED} --points 24 --slopes 12 --seed {{seed}} --report bench",
+            None,
+        ),
+        Step(
+            "answers inside jit, asked on the host",
+            f"python bench/inside_jit.py {_ON_HOST} --on-host --points 100 --slopes 20 --seed {{seed}} --report bench",
             None,
         ),
         Step("first answers", "python bench/first_answers.py --rounds 3 --report bench", None),

@@ -66,11 +66,15 @@ def narrowed(tree: Any, dtype: Any, rounding: Any) -> Any:
     return _trees.map_leaves(cast, tree)
 
 
-def narrowed_up(value: NDArray[Any]) -> jax.Array:
-    """A float64 answer, concrete, as an array of the user's float type that is not below it."""
-    dtype: Any = jnp.result_type(float)
+def rounded_up(value: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """A float64 answer, concrete, as an array of `dtype` that is not below it."""
     with np.errstate(over="ignore", under="ignore"):
         narrow = value.astype(dtype)
         narrow = np.where(narrow < value, np.nextafter(narrow, np.asarray(np.inf, dtype)), narrow)
     tiny = np.finfo(dtype).tiny  # below it XLA has 0
-    return jnp.asarray(np.where((value > 0.0) & (value < tiny), tiny, narrow), dtype)
+    return np.where((value > 0.0) & (value < tiny), tiny, narrow).astype(dtype)
+
+
+def narrowed_up(value: NDArray[Any]) -> jax.Array:
+    """A float64 answer, concrete, as an array of the user's float type that is not below it."""
+    return jnp.asarray(rounded_up(value, jnp.result_type(float)))

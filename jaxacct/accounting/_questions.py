@@ -7,10 +7,11 @@ import numpy as np
 from jaxacct._method import Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction, Interval, NeighboringRelation, Progress
-from jaxacct._validate import check_delta, check_epsilon
-from jaxacct.accounting._slopes import differentiable
+from jaxacct._validate import check_delta, check_epsilon, check_precision
+from jaxacct.accounting._on_host import asked_on_host
+from jaxacct.accounting._slopes import Asked, differentiable
 from jaxacct.answering import answer, question_of
-from jaxacct.answering._question import interval_question
+from jaxacct.answering._question import check_question, directions_of, interval_question
 from jaxacct.conversion import curve_delta, curve_epsilon
 from jaxacct.curves import RdpCurve
 from jaxacct.mechanisms._adjacent import checked_relation
@@ -46,6 +47,17 @@ def _refuse_choices(curve: RdpCurve, method: Any, direction: Any, neighboring_re
         )
 
 
+def _of_traced(mechanism: Mechanism, query: Query, target: Any, choices: dict[str, Any], *, on_host: bool) -> Any:
+    """The upper end for tracers, or at concrete numbers whose derivative is taken."""
+    asked = Asked(mechanism, query, target, choices)
+    if not on_host:
+        return differentiable(asked)
+    check_question(mechanism, query, target)
+    check_precision(choices["precision"])
+    directions_of(mechanism, choices["direction"])
+    return asked_on_host(asked)
+
+
 def epsilon(
     mechanism: Mechanism | RdpCurve,
     target_delta: Any,
@@ -55,6 +67,7 @@ def epsilon(
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
     prefix: Mechanism | tuple[Any, Any] | None = None,
+    on_host: bool = False,
 ) -> Any:
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
@@ -70,6 +83,10 @@ def epsilon(
     Outside traced code `jax.grad` compiles nothing: value and slopes are those of the sharp answer, the slopes as
     differences of three certified answers for each number, within 1 % at most settings. In a count they are those of a
     smooth curve through whole numbers; second derivatives, and those at a number that is 0, are the program's.
+
+    With ``on_host=True`` traced code asks the host when it runs (`jax.pure_callback`), and gets the answer and slopes
+    of outside: for every mechanism, with nothing to compile. Such a program waits for the host, cannot be exported, and
+    its numbers are checked when it runs.
 
     ``precision=math.inf`` leaves out what is slower than the quick methods. One epoch of random allocation then gets
     its interval from a compiled program, some milliseconds a point if there are many; other random allocation from one
@@ -87,6 +104,7 @@ def epsilon(
         `ReplaceOne` or `ZeroOut` of the mechanism; None for the one that it is described in.
       prefix: what was spent on the same data before, to ask about both together: a mechanism (a `Pld` is one), or a
         pair (epsilon, delta) that another accountant found, in the adjacency that is asked about. None for nothing.
+      on_host: whether traced code asks the host. Concrete numbers are the host's anyway.
 
     Returns:
       A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's
@@ -111,7 +129,7 @@ def epsilon(
     choices: dict[str, Any] = {"method": method, "direction": direction, "precision": precision}
     asked = after(prefix, mechanism, neighboring_relation)
     if is_traced(asked, target_delta):
-        return differentiable(asked, Query.EPSILON, target_delta, choices)
+        return _of_traced(asked, Query.EPSILON, target_delta, choices, on_host=on_host)
     return as_python(answer(question_of(asked, Query.EPSILON, target_delta, **choices)).high)
 
 
@@ -124,6 +142,7 @@ def delta(
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
     prefix: Mechanism | tuple[Any, Any] | None = None,
+    on_host: bool = False,
 ) -> Any:
     """The delta that `mechanism` satisfies at `target_epsilon`: certified upper bound, best applicable method.
 
@@ -137,7 +156,7 @@ def delta(
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `delta_interval`; None for 1 % where the
         numbers are concrete; inf for the quick methods only.
-      neighboring_relation, prefix: as for `epsilon`.
+      neighboring_relation, prefix, on_host: as for `epsilon`.
 
     Returns:
       A float in [0, 1], or an array of the broadcast shape, as for `epsilon`.
@@ -156,7 +175,7 @@ def delta(
     choices: dict[str, Any] = {"method": method, "direction": direction, "precision": precision}
     asked = after(prefix, mechanism, neighboring_relation)
     if is_traced(asked, target_epsilon):
-        return differentiable(asked, Query.DELTA, target_epsilon, choices)
+        return _of_traced(asked, Query.DELTA, target_epsilon, choices, on_host=on_host)
     return as_python(answer(question_of(asked, Query.DELTA, target_epsilon, **choices)).high)
 
 

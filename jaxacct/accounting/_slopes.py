@@ -36,68 +36,112 @@ _MOST = 256  # slopes, of all points together, beyond which a program takes less
 Numbers = Sequence[Any]
 
 
-def differentiable(mechanism: Mechanism, query: Query, target: Any, choices: Mapping[str, Any]) -> Any:
-    """The upper end that is found, with the slopes of the sharp answer wherever JAX asks for them outside traced code.
-
-    Each slope is a difference of three answers. Inside traced code, at a number that is 0 or cannot be moved, and where
-    there are very many, slopes are those of the program that answers there.
+class Asked:
+    """A question about some numbers, the others fixed: answers at concrete numbers, and slopes of the sharp ones.
 
     Args:
       mechanism, query, target: what is asked; tracers among its numbers.
       choices: of `question_of`.
     """
-    leaves, structure = jax.tree.flatten((mechanism, target))
-    traced_at = [i for i, leaf in enumerate(leaves) if is_traced(leaf)]
 
-    def find(mechanism: Mechanism, target: Any, width: float) -> Found:
-        question = question_of(mechanism, query, target, **choices)
-        if not question.is_quick:
-            question = dataclasses.replace(question, width=min(question.width, width))
-        return answer(question)
+    def __init__(self, mechanism: Mechanism, query: Query, target: Any, choices: Mapping[str, Any]):
+        self._query, self._choices = query, choices
+        self._leaves, self._structure = jax.tree.flatten((mechanism, target))
+        self._traced_at = [i for i, leaf in enumerate(self._leaves) if is_traced(leaf)]
 
-    def around(numbers: Numbers) -> tuple[Any, Any]:
-        whole = dict(enumerate(leaves)) | dict(zip(traced_at, numbers, strict=True))
-        question: tuple[Any, Any] = jax.tree.unflatten(structure, whole.values())
+    @property
+    def numbers(self) -> Numbers:
+        """The tracers."""
+        return [self._leaves[i] for i in self._traced_at]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """To which all numbers broadcast."""
+        return np.broadcast_shapes(*map(np.shape, self._leaves))
+
+    def _around(self, numbers: Numbers) -> tuple[Any, Any]:
+        whole = dict(enumerate(self._leaves)) | dict(zip(self._traced_at, numbers, strict=True))
+        question: tuple[Any, Any] = jax.tree.unflatten(self._structure, whole.values())
         return question
 
-    def fits(numbers: Numbers) -> bool:
-        moved, goal = around(numbers)
+    def _fits(self, numbers: Numbers) -> bool:
+        moved, goal = self._around(numbers)
         try:
             check_mechanism(moved)
         except ValueError:
             return False
-        return bool(np.all(query.allowed(np.asarray(goal))))
+        return bool(np.all(self._query.allowed(np.asarray(goal))))
+
+    def find(self, numbers: Numbers, width: float = math.inf) -> Found:
+        """What is found at `numbers`, with brackets no wider than `width` where they are asked for."""
+        mechanism, target = self._around(numbers)
+        question = question_of(mechanism, self._query, target, **self._choices)
+        if not question.is_quick:
+            question = dataclasses.replace(question, width=min(question.width, width))
+        return answer(question)
+
+    def with_slopes(self, numbers: Numbers, active: Sequence[int]) -> tuple[Any, list[NDArray[Any]]] | None:
+        """The upper end at concrete `numbers` and its slope in each that is `active`, as differences of three answers.
+
+        None where one of these is 0, or nothing is in range beside it.
+        """
+        numbers = [np.asarray(x).astype(np.float64)[()] for x in numbers]
+        width = _SHARPER * self._query.width
+        here = self.find(numbers, width)
+        step, counts = _step(here), _counts_among(self._structure, len(self._leaves))
+        moved = [
+            _moved(numbers, i, step, self._fits, is_count=self._traced_at[i] in counts) if i in active else []
+            for i in range(len(numbers))
+        ]
+        if not all(moved[i] for i in active):
+            return None
+        slopes = []
+        for i in active:
+            beside = [(numbers_there[i], self.find(numbers_there, width).high) for numbers_there in moved[i]]
+            slopes.append(_slope((numbers[i], here.high), *beside))
+        return here.high, slopes
+
+
+def differentiable(asked: Asked) -> Any:
+    """The upper end that is found, with the slopes of the sharp answer wherever JAX asks for them outside traced code.
+
+    Each slope is a difference of three answers. Inside traced code, at a number that is 0 or cannot be moved, and where
+    there are very many, slopes are those of the program that answers there.
+    """
 
     @jax.custom_jvp
     def call(*numbers: Any) -> Any:
-        return find(*around(numbers), math.inf).high
+        return asked.find(numbers).high
 
     @functools.partial(call.defjvp, symbolic_zeros=True)
     def _jvp(primals: Any, tangents: Any) -> Any:
-        active = [i for i, t in enumerate(tangents) if not isinstance(t, jax.custom_derivatives.SymbolicZero)]
-        size = math.prod(np.broadcast_shapes(*map(np.shape, leaves)))
-        if not is_traced(primals) and len(active) * size <= _MOST:
-            numbers = [np.asarray(x).astype(np.float64)[()] for x in primals]
-            width = _SHARPER * query.width
-            here = find(*around(numbers), width)
-            step, counts = _step(here), _counts_among(structure, len(leaves))
-            moved = [_moved(numbers, i, step, fits, is_count=traced_at[i] in counts) for i in active]
-            if all(moved):
-                out = narrowed_up(np.asarray(here.high))
-                tangent_out = jnp.zeros_like(out)
-                for i, two in zip(active, moved, strict=True):
-                    beside = [(beside[i], find(*around(beside), width).high) for beside in two]
-                    slope = _slope((numbers[i], here.high), *beside)
-                    tangent_out += jnp.asarray(slope, out.dtype) * jnp.asarray(tangents[i]).astype(out.dtype)
-                return out, tangent_out
+        active = moving(tangents)
+        if not is_traced(primals) and len(active) * math.prod(asked.shape) <= _MOST:
+            found = asked.with_slopes(primals, active)
+            if found is not None:
+                out = narrowed_up(np.asarray(found[0]))
+                return out, along(out, found[1], [tangents[i] for i in active])
 
-        def of_active(*moving: Any) -> Any:
-            whole = dict(enumerate(primals)) | dict(zip(active, moving, strict=True))
-            return find(*around(list(whole.values())), math.inf).high
+        def of_active(*moved: Any) -> Any:
+            whole = dict(enumerate(primals)) | dict(zip(active, moved, strict=True))
+            return asked.find(list(whole.values())).high
 
         return jax.jvp(of_active, tuple(primals[i] for i in active), tuple(tangents[i] for i in active))
 
-    return call(*(leaves[i] for i in traced_at))
+    return call(*asked.numbers)
+
+
+def moving(tangents: Sequence[Any]) -> list[int]:
+    """Which of the numbers have tangents other than 0."""
+    return [i for i, t in enumerate(tangents) if not isinstance(t, jax.custom_derivatives.SymbolicZero)]
+
+
+def along(out: jax.Array, slopes: Sequence[Any], tangents: Sequence[Any]) -> jax.Array:
+    """The tangent of `out`: the sum of slopes times tangents, in its float type."""
+    total = jnp.zeros_like(out)
+    for slope, tangent in zip(slopes, tangents, strict=True):
+        total += jnp.asarray(slope, out.dtype) * jnp.asarray(tangent).astype(out.dtype)
+    return total
 
 
 def _counts_among(structure: Any, number: int) -> set[int]:

@@ -150,12 +150,12 @@ def _width(precision: float | None, query: Query, mechanism: Mechanism, target: 
         if not names:
             raise ValueError(
                 f"mechanism={mechanism!r} is bounded by methods on the host only: it cannot be asked inside jit, vmap "
-                "or grad; ask outside, where sweep asks for many"
+                "or grad; ask with on_host=True, or outside, where sweep asks for many"
             )
         raise ValueError(
             f"mechanism={mechanism!r} has a loss distribution only, which is made of concrete single numbers: inside "
             f"jit, vmap or grad {names} must be closed over by the program (the target, and how often a part of "
-            "Composed is run, may be traced); or ask outside, where sweep asks for many"
+            "Composed is run, may be traced); or ask with on_host=True, or outside, where sweep asks for many"
         )
     if not traced and precision is None and lanes_are_spread() and has_best_in_programs(mechanism):
         return math.inf  # whoever spreads points over devices asks for programs
