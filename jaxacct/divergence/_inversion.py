@@ -34,7 +34,7 @@ _MOST_NEWTON = 60  # Newton's steps towards epsilon
 _STANDS_STILL = 1e-13  # relative: a smaller step ends Newton's method
 _MISSED = 0.01  # as does a residual below this share of the bound on the sum's error
 _LONG = 2048  # number of nodes of a single line above which the nodes' phase factors are products of a few
-_SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from that root, over its estimated error, at which an end is tried
+_SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from Newton's root, over its estimated error, at which an end is tried
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 

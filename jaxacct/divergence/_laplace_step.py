@@ -218,7 +218,7 @@ class LaplaceSteps(NamedTuple):
         return rule if np.all(height <= rule.height) else self.rule(rule.order, log_tolerance, height)
 
     def rule(self, order: Real, log_tolerance: Real, height: Real) -> LaplaceRule:
-        """The shortest rule (class `LaplaceRule`) whose log error over M(a) is at most `log_tolerance` [R].
+        """The shortest rule (class `LaplaceRule`) whose error over M(a) is at most e^`log_tolerance` [R].
 
         It serves moments up to `height` [R] at `order` [R], with one number of nodes for all steps.
         """

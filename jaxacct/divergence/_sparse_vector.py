@@ -1,9 +1,9 @@
 """Renyi divergences of one answer "above" of the sparse vector technique, however many answers "below" precede it.
 
-Where the threshold's noise is known, one comparison says "above" with probability u in one world, u' in the other, and
-an answer of probability u multiplies E[(P/Q)^a] by A = u^a u'^(1-a), one "below" by B = (1-u)^a (1-u')^(1-a). Whoever
-chooses the queries gains at most the number K with A + B K <= K for every query that there is (docs/papers/
-above_threshold.md, AT-3), so that R_a = log K / (a - 1). Shapes: L is the number of lanes, A that of Renyi orders.
+Where the threshold's noise is known, one comparison says "above" with probability u in one world, u' in the other. That
+answer multiplies E[(P/Q)^a] by A = u^a u'^(1-a), and "below" multiplies it by B = (1-u)^a (1-u')^(1-a). Whoever chooses
+the queries gains at most the number K with A + B K <= K for every possible query (docs/papers/above_threshold.md,
+AT-3), so that R_a = log K / (a - 1). Shapes: L is the number of lanes, A that of Renyi orders.
 """
 
 from __future__ import annotations

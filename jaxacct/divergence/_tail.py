@@ -12,8 +12,8 @@ every term of which is non-negative. So the sum is an upper bound, and the sum l
 Two errors remain, as in `jaxacct.divergence._inversion`: the nodes left out beyond the last one, and rounding.
 
 The factor 1/s falls slowly and M may not fall at all, where T has atoms. So T is blurred: w Z, with Z standard normal
-and independent of everything, is added to it, which multiplies M by e^{w^2 s^2 / 2}. The
-event T + w Z > tau is a test as well, since whoever tests may draw the noise Z.
+and independent of everything, is added to it, which multiplies M by e^{w^2 s^2 / 2}. The event T + w Z > tau is a test
+as well, since whoever tests may draw the noise Z.
 """
 
 import math

@@ -164,7 +164,7 @@ def _low_moments(sigma: Real, steps: Real) -> Real:
     """At least log E X^j [R, J], j = 2, 3, .. to `_MOST_POWER`.
 
     With c_i = E Y^i / (i! t^i) the moments are j! d_j, d_n = (1/n) sum_i ((t+1) i - n) c_i d_{n-i}: while n <= t + 1 no
-    term is negative, and beyond nothing is said.
+    term is negative, and beyond that there is no bound.
     """
     powers = np.arange(_MOST_POWER + 1.0)
     factorials = np.cumsum(np.log(np.maximum(powers, 1.0)))

@@ -38,7 +38,7 @@ class Phases(NamedTuple):
         """The noise multiplier [L], rounded down, with which all t steps would have the same geometric mean."""
         if self.is_whole:
             return self.noise_multipliers[0]
-        # no noise is below the least normal double, and so none that stands for them
+        # no noise multiplier is below the least normal double, and so neither is the one for all steps
         return xp.maximum(down(1.0 / xp.sqrt(self.mean_precision), 8), LEAST_NORMAL)
 
 

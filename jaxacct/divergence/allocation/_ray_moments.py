@@ -40,7 +40,7 @@ POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders be
 # They steer speed and tightness only: what is left out is bounded.
 _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept this far below the moment
 _STRIPS, _STEEP = 58.0, 0.45  # in log: what the rule leaves out, the second over the square of the noise multiplier
-_LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
+_LOSS = 22.0  # in log: how far the terms may exceed the moment at the largest height, where little precision is needed
 MOST_NODES = 40000  # with more, a `RayMoments` has its `ray` but no terms: it limits time and memory
 _ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
 

@@ -53,7 +53,7 @@ def _factor(of: Rule, cut: Cut | None, u: Complex, share: Real) -> _Factor:
         v, p = v + cut.log_size[:, None], p + cut.phase[:, None]
     # where e^v is nothing, the angle is of no account: tangents of large numbers are slow
     less, t = np.expm1(np.minimum(v, 700.0)), np.tan(0.5 * (p * (v > -700.0)))
-    lost = np.where(v.max(2) > 700.0, np.inf, 0.0)  # what is no double says nothing
+    lost = np.where(v.max(2) > 700.0, np.inf, 0.0)  # where it overflows there is no bound
     whole = less + 1.0
     turned = 2.0 * t / (1.0 + t * t) * whole
     e = np.empty_like(x)

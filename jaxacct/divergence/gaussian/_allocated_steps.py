@@ -28,7 +28,7 @@ class AllocatedSteps(NamedTuple):
     """One epoch: the record is in `num_selected` of `num_steps` steps; `rate` is c. Fewer steps are selected than run.
 
     In the remove direction A is the law with the record, T is the sum of log Y_i, and M(x), M(x + 1) are needed; in the
-    add direction A is that without it, T is minus the sum, and M(-x), M(-x - 1) are needed. `near` and `far` below.
+    add direction A is that without it, T is minus the sum, and M(-x), M(-x - 1) are needed: `near` and `far` below.
     """
 
     noise_multiplier: float
