@@ -182,7 +182,7 @@ def _with_large(of: Average, sums: _Sums) -> tuple[Any, Any, Any]:
 
 
 def _swollen(of: Average, sums: _Sums) -> Any:
-    """At least the factor by which the product of t total masses, and its mean, may exceed 1."""
+    """At least the factor by which t total masses together, and their mean, may be above 1."""
     return jnp.exp(jnp.minimum(of.steps * (jnp.maximum(sums.more, 0.0) + 2.0**-80), 600.0)) * (1.0 + 2.0**-40)
 
 
