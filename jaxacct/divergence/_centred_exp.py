@@ -12,9 +12,9 @@ _SMALL = 0.1  # |x| below which e^-x - 1 + x is summed as a series, whose length
 
 
 def centred_exp(x: Any, y: Any, turn: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, Any, Any]:
-    """Real and imaginary part [..] of e^-z - 1 + z at z = x + iy known to 8 ulp, and a bound on the rounding error.
+    """Real and imaginary parts [..] of e^-z - 1 + z at z = x + iy, itself known to 8 ulp, and a bound on their error.
 
-    In real numbers, which XLA's CPU compiler vectorises. Nothing cancels where z is small.
+    Computed in real numbers, which XLA's CPU compiler vectorises. Nothing cancels where z is small.
 
     Args:
       turn: ``(y) -> `` cos y and sin y.

@@ -1,9 +1,9 @@
-"""Which vertical line Re s = a answers a question about a composition best, for many questions at once.
+"""Choice of the vertical line Re s = a that answers a question about a composition best, for many questions at once.
 
-The contour integral of `jaxacct.divergence._inversion` does not depend on the line, its cost does: the nodes are
-2 pi / T apart, T such that the aliases vanish, and reach to where |M(a + ib)| has fallen. Where few steps matter (rare
-participation) the saddle point of the integrand is not the best place. So lines are compared by the number of nodes
-that they need, roughly. Nothing here certifies anything: any line gives valid ends.
+The contour integral of `jaxacct.divergence._inversion` does not depend on the line, but its cost does: the nodes are
+2 pi / T apart, with T such that the aliases vanish, and extend to where |M(a + ib)| has fallen. Where few steps matter
+(rare participation) the saddle point of the integrand is not the best place. So lines are compared by roughly how many
+nodes they need. Nothing here certifies anything: any line gives valid ends.
 
 Shapes: [L] questions; [K] orders whose moments are known; [C] lines compared; [H] heights.
 """
@@ -16,28 +16,28 @@ import numpy as np
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-_NUM_ORDERS, _NUM_LINES = 48, 12  # orders whose moments are looked at, and lines that are compared
+_NUM_ORDERS, _NUM_LINES = 48, 12  # orders at which moments are evaluated, and lines that are compared
 _ORDERS = (1e-2, 1e2)  # range of the orders less 1, in units of 1 over the standard deviation of the composed loss
-_HEIGHTS = 9.0 * 2.0 ** np.arange(-3.0, 12.0)  # heights looked at, in the same units
+_HEIGHTS = 9.0 * 2.0 ** np.arange(-3.0, 12.0)  # grid of heights, in the same units
 _LOG_ALIAS = -25.0  # log of the largest alias aimed at, as a share of delta
 LOG_TAIL = -17.0  # log of what may lie beyond the last node, as a share of delta
-_SURELY = 5.0  # how much less than that is aimed at between two heights looked at
-_APART = 1.02  # an order that bounds aliases over the line's, both less 1, at least
-_WORST = 12.0  # in log: lines where more is summed than on the best one by this are not compared
+_SURELY = 5.0  # in log: how far below that the interpolation between two heights aims
+_APART = 1.02  # least ratio of an order that bounds aliases to the line's order, both less 1
+_WORST = 12.0  # in log: lines where the integrand is larger than the least one by this are not compared
 _LOG_CONDITION = 15.0  # log of |integrand| / delta above which rounding begins to show
 
 
 class Choice(NamedTuple):
-    """The lines of questions [L].
+    """The lines chosen for questions [L].
 
     Attributes:
       order, period: a and T.
       alias_order: an order above a that bounds the aliases.
-      height, highest: about where they end, and the next one of the heights that were looked at.
-      epsilon, log_delta: about where the answers are.
+      height, highest: about where the nodes end, and the next height of the grid above that.
+      epsilon, log_delta: approximate answers.
       log_size: log |integrand| on the real axis there.
-      renyi_order: about the order whose moment alone says most.
-      usable: whether any order is of use; else the others are meaningless.
+      renyi_order: about the order whose moment alone gives the best bound.
+      usable: whether any line is of use; if not, the other fields are meaningless.
     """
 
     order: Real
@@ -53,7 +53,10 @@ class Choice(NamedTuple):
 
 
 def looked_at(scale: Real, largest: Real) -> Real:
-    """Orders [L, K], increasing, from `scale` [L], 1 over the deviation of the composed loss, and the `largest` [L]."""
+    """Orders [L, K], increasing, in steps set by `scale` [L], 1 over the standard deviation of the composed loss.
+
+    The orders less 1 are at most `largest` [L].
+    """
     low, high = (np.minimum(x * scale, largest)[:, None] for x in _ORDERS)
     low = np.minimum(low, 0.01 * high)
     return 1.0 + low * (high / low) ** np.linspace(0.0, 1.0, _NUM_ORDERS)
@@ -70,10 +73,10 @@ def choose_lines(
     """The lines (class `Choice`) that should need the fewest nodes, near the points that are known.
 
     Args:
-      orders, logs: [L, K], orders and about log M there, inf where it is too large.
-      modulus: about log |M(a + ib)| [L, C, H] at orders a [L, C] and heights b [L, H].
-      scale: [L], 1 over the deviation of the composed loss.
-      epsilon, log_delta: [L], what is known of the answers; one of the two at least.
+      orders, logs: [L, K], orders and approximate log M there, inf where it is too large.
+      modulus: approximate log |M(a + ib)| [L, C, H] at orders a [L, C] and heights b [L, H].
+      scale: [L], 1 over the standard deviation of the composed loss.
+      epsilon, log_delta: [L], what is known of the answers; at least one of the two.
     """
     every, excess = np.arange(len(orders)), orders - 1.0
     if epsilon is None:
@@ -122,9 +125,9 @@ def choose_lines(
 
 
 def _crossing(above: Real, heights: Real) -> tuple[Real, Real]:
-    """Where what falls [L, C, H] with the `heights` [L, H] is 0, and the height after that [L, C] each.
+    """Where `above` [L, C, H], which falls with the `heights` [L, H], is 0, and the next height above; [L, C] each.
 
-    Between two heights it is taken to fall with their square.
+    Between two heights it is interpolated linearly in their squares.
     """
     falls = above < 0.0
     after = falls.argmax(2)[:, :, None]
@@ -138,5 +141,5 @@ def _crossing(above: Real, heights: Real) -> tuple[Real, Real]:
 
 
 def _least(of: Real) -> Any:
-    """The places [L] of the least of each row; nan counts as inf."""
+    """The indices [L] of the least entry of each row; nan counts as inf."""
     return np.where(np.isnan(of), np.inf, of).argmin(1)

@@ -32,15 +32,15 @@ from jaxacct.special import ULP, cos_and_sin, log_one_minus_inverse, rows_times,
 ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # (c - 1) / (a - 1): orders c whose moments bound the aliases j > 0
 _MOST_NEWTON = 60  # Newton's steps towards epsilon
 _STANDS_STILL = 1e-13  # relative: a smaller step ends Newton's method
-_MISSED = 0.01  # and so does missing the target by this share of what the sum may err by
-_LONG = 2048  # nodes of one host line beyond which the turns of nodes are products of a few
-_SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from that root, over its estimated error, at which an end is tried
+_MISSED = 0.01  # as does a residual below this share of the bound on the sum's error
+_LONG = 2048  # number of nodes of a single line above which the nodes' phase factors are products of a few
+_SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from Newton's root, over its estimated error, at which an end is tried
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Line(NamedTuple):
-    """What the contour is made of: the vertical line Re s = `order` of L lanes, its N nodes, and where M is bounded."""
+    """The contour: the vertical line Re s = `order` of each of L lanes, its N nodes, and where M is bounded."""
 
     order: Real  # [L], a > 1
     period: Real  # [L], T, in units of epsilon
@@ -61,7 +61,7 @@ class LineMoments(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """What a trapezoid sum is made of, [L] each: see `_trapezoid`."""
+    """A trapezoid sum, its slope in epsilon and its error, [L] each: see `_trapezoid`."""
 
     value: Real
     slope: Real
@@ -69,7 +69,7 @@ class _Sum(NamedTuple):
 
 
 class _Summands(NamedTuple):
-    """What of the trapezoid sum does not depend on epsilon; divided by M(a), which keeps what is summed near 1."""
+    """The part of the trapezoid sum that does not depend on epsilon, divided by M(a), which keeps summands near 1."""
 
     log_scale: Real  # [L], log M(a)
     phase: Real  # [N, L]
@@ -88,7 +88,7 @@ def _summands(line: Line, moments: LineMoments) -> _Summands:
     weight = size / ((a * a + b * b) * ((a - 1.0) ** 2 + b * b))
     real, imag = weight * (a * (a - 1.0) - b * b), -weight * b * (2.0 * a - 1.0)
     modulus = np.hypot(real, imag)
-    # some 30 ULP of a term, and what additions in pairs err by
+    # some 30 ULP of a term, and the error of pairwise summation
     rounding = 2.0**-50 * (16.0 + np.abs(moments.phase) + np.abs(moments.log_modulus))
     table = None
     if b.shape[1] == 1 and b.shape[0] > _LONG:
@@ -108,7 +108,7 @@ def _summands(line: Line, moments: LineMoments) -> _Summands:
 
 
 def _added_up(terms: Any) -> Any:
-    """The sum [L] of `terms` [N, L]; NumPy adds in pairs only along what lies side by side in memory."""
+    """The sum [L] of `terms` [N, L]; NumPy sums pairwise only along the contiguous axis."""
     total: Real = np.ascontiguousarray(terms.T).sum(axis=-1)
     return total
 
@@ -151,7 +151,7 @@ def _shift(line: Line, of: _Summands, epsilon: Real) -> Real:
 
 
 def _slack(line: Line, of: _Summands, epsilon: Real) -> Real:
-    """What rounding may do to the shift and to a logarithm near it, [L]: its two terms may be far larger than it is."""
+    """Bound [L] on the rounding error of the shift and of a logarithm near it: the shift's terms may far exceed it."""
     return 2.0**-48 * (1.0 + np.abs(of.log_scale) + np.abs(epsilon) * (line.order - 1.0))
 
 
@@ -159,8 +159,8 @@ def _aliases(line: Line, moments: LineMoments, epsilon: Real) -> Real:
     """log of a bound on sum over j != 0 of e^{(a-1) j T} delta(eps + j T), [L].
 
     For j < 0 delta <= 1. For j > 0 delta(e) <= e^{log M(c) - (c-1) e} (1 - 1/c)^(c-1) / c at any order c > 1, and
-    the sum over j converges for c > a: the least over the alias orders. No term errs by more than 27 ULP of 1 or of its
-    own size, sums included; 32 are added.
+    the sum over j converges for c > a; the least over the alias orders is taken. No term errs by more than 27 ULP of 1
+    or of its own size, sums included; 32 are added.
     """
     a, c = line.order, line.alias_orders
     constant = (c - 1.0) * log_one_minus_inverse(c) - np.log(c)
@@ -245,7 +245,7 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: Real, start: Real)
 
 
 def _first_that_hold(ends: Any, outer: Any, inner: Any, log_delta: Any) -> Ends[Any]:
-    """The least of `outer` [.., L], increasing from 0, and the largest of `inner`, that certify: as few as will do."""
+    """The least of `outer` [.., L], increasing from 0, and the largest of `inner`, that certify; tries few."""
     upper, lower = np.full(outer.shape[1], np.inf), np.zeros(outer.shape[1])
     for row in outer[1:]:
         upper = np.where((upper == np.inf) & (ends(row).upper <= log_delta), row, upper)
@@ -259,7 +259,7 @@ def _first_that_hold(ends: Any, outer: Any, inner: Any, log_delta: Any) -> Ends[
 
 
 def _last_of_newton(step: Any, state: Any) -> Any:
-    """The last points of Newton's method, each stopped where it stands still."""
+    """The last points of Newton's method, each stopped where it no longer moves."""
     is_done: Any = np.zeros(np.shape(state[2]), bool)
     for i in range(_MOST_NEWTON):
         before = state[2]

@@ -1,12 +1,12 @@
 """Complex moments of Laplace releases, Poisson-sampled or not, on the host, for contours of any length.
 
-With x = 1/b under Q the loss v of the release is -x with probability 1/2, x with probability e^-x / 2, and between them
-it has the density e^(-(v + x)/2) / 4. R = 1 - q + q e^v is the likelihood ratio of a step that is sampled with
+With x = 1/b, under Q the loss v of the release is -x with probability 1/2, x with probability e^-x / 2, and between
+them it has the density e^(-(v + x)/2) / 4. R = 1 - q + q e^v is the likelihood ratio of a step that is sampled with
 probability q, and L = log R. The remove direction needs M(s) = E[R^s], the add direction M(s) = E[R^(1-s)], s = a + ib
 with a > 1 and b >= 0. Both are E[R^w], w = alpha + ib, alpha = a or 1 - a; the second up to complex conjugation.
 
-The atoms do not decay with the height b, the density between them does: |M(a + iy)|^T falls to the share of the T-fold
-composition, tilted by a, in which every loss is an atom. Where that is next to nothing a contour is short.
+The atoms do not decay with the height b, but the density between them does: |M(a + iy)|^T falls to the share of the
+T-fold composition, tilted by a, in which every loss is an atom. Where that share is negligible the contour is short.
 
 Shapes: [R] different steps, each of one direction.
 """
@@ -20,14 +20,14 @@ from jaxacct.special import gauss_legendre, rows_times, rows_times_rows, turn
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-MOST_LOSS = 32.0  # largest 1/b whose moments are looked at: a rule for more would be long
+MOST_LOSS = 32.0  # largest 1/b for which moments are computed: a rule for more would be long
 _NUM_NODES = (16, 24, 32, 48, 64, 96, 128)  # of the rule between the atoms: any value is valid
 _TURNS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.8, 2.2, 2.6, 2.9)  # half heights of ellipses, below pi
-_NUM_ARCS = 24  # on which they are looked at: any value is valid, as are others for the half heights
+_NUM_ARCS = 24  # arcs on which each ellipse is bounded: any value is valid, as are other half heights
 _NUM_BLOCKS = 8  # of heights, each with its own bound on the rule's error: any value is valid
 _NUM_CELLS = 128  # cells between the atoms behind a bound of the decay: any value is valid
-_RESOLVED = 320.0  # of height times the range of L, up to which the longest rule is of use: steers cost only
-# What a sum over nodes errs by, relative to the sum of its terms' sizes. A term: two turns of 23 ULP each in modulus,
+_RESOLVED = 320.0  # height times the range of L up to which the longest rule is of use: steers cost only
+# Error of a sum over nodes, relative to the sum of its terms' sizes. In a term: two turns of 23 ULP each in modulus,
 # their product, an exponential and the logarithm of its weight, of the rule's by 2^-46 and of x <= 32 by some ULP
 # each; the sum of 130 terms in any order: below 2^-44.
 _ROUNDING = 2.0**-44
@@ -39,7 +39,7 @@ class _Law(NamedTuple):
     Attributes:
       log_weights: [R, N + 2].
       levels: [R, N + 2], L.
-      blur: [R, N + 2], what a level errs by, in units of 2^-50.
+      blur: [R, N + 2], bound on the error of a level, in units of 2^-50.
     """
 
     log_weights: Real
@@ -53,7 +53,7 @@ class LaplaceRule(NamedTuple):
     Attributes:
       order, height: [R], a, and the height up to which the rule is meant to serve.
       law: the law on it.
-      log_errors: [R, K], log of what it errs by up to each of K equal parts of the height.
+      log_errors: [R, K], log of its error up to the end of each of K equal parts of the height.
       log_moment: [R], log M(a) by it.
       weights: [R, N + 2], the share of each node in that.
     """
@@ -66,7 +66,7 @@ class LaplaceRule(NamedTuple):
     weights: Real
 
     def at(self, some: Any) -> "LaplaceRule":
-        """That of some steps."""
+        """The rule of some of the steps."""
         law = _Law(*(x[some] for x in self.law))
         return LaplaceRule(self.order[some], self.height[some], law, *(x[some] for x in self[3:]))
 
@@ -74,8 +74,8 @@ class LaplaceRule(NamedTuple):
 class LaplaceSteps(NamedTuple):
     """Steps: noise of scale b = 1 / `largest` [R] over the sensitivity, `sampling_prob` [R] in (0, 1].
 
-    `adds` [R] says whether the direction is that of adding a record. They answer as the `SampledSteps` of
-    `jaxacct.divergence.gaussian._sampled_step` do.
+    `adds` [R] says whether the direction is that of adding a record. The methods are those of `SampledSteps` in
+    `jaxacct.divergence.gaussian._sampled_step`.
     """
 
     largest: Real
@@ -108,30 +108,30 @@ class LaplaceSteps(NamedTuple):
         low, high = _levels(np.stack([-self.largest, self.largest]), self.sampling_prob)
         return _RESOLVED / np.maximum(high - low, 1e-300)
 
-    # What compares contours, and certifies nothing
+    # Approximations that compare contours and certify nothing
 
     def rough(self, orders: Real) -> Real:
-        """About log M [R, A] at real `orders` [R, A]."""
+        """Approximate log M [R, A] at real `orders` [R, A]."""
         law = self._law(_NUM_NODES[2])
         exponents = law.log_weights[:, None, :] + self._power(orders)[:, :, None] * law.levels[:, None, :]
         top = exponents.max(axis=2)
         return top + np.log(np.exp(exponents - top[:, :, None]).sum(axis=2))
 
     def rough_modulus(self, orders: Real, heights: Real) -> Real:
-        """About the largest log |M(a + iy)| [R, A, H], y >= b, at `orders` [R, A] and `heights` b [R, H]."""
+        """Approximate largest log |M(a + iy)| [R, A, H] over y >= b, at `orders` [R, A] and `heights` b [R, H]."""
         rough = self.rough(orders)
         return rough[:, :, None] + np.log(np.minimum(self._share_left(orders, rough, heights), 1.0))
 
-    # What is certified
+    # Certified values
 
     def moments(self, rule: LaplaceRule, step: Real, num: int) -> tuple[Real, Real, Real]:
         """(log |M|, arg M, e) [R, num] at s = order + i step n, n < num: M errs by at most expm1(e), relative.
 
         The heights factor as n = n1 B + n2, so that one product of matrices takes the place of num times as many
-        exponentials. In units of M(a), a sum of terms whose sizes add up to 1 errs by `_ROUNDING` and by what the
-        exponents w L do, |w| 2^-50 times the mean of `blur`; beside it stands the error of the rule. Where that is half
-        the sum or more, the moment is below three times the error E, and below 1: the lesser of the two takes its
-        place, and errs by twice itself at most, expm1(log 3). Heights beyond the rule's are not asked for.
+        exponentials. In units of M(a), a sum of terms whose sizes add up to 1 errs by `_ROUNDING` and, through the
+        exponents w L, by |w| 2^-50 times the mean of `blur`; the error of the rule is added. Where this total error E
+        is half the sum or more, the moment is below 3 E, and below 1: the lesser of the two takes its place, and errs
+        by at most twice itself, expm1(log 3). The heights must not exceed the rule's.
         """
         law, step = rule.law, step[:, None]
         heights: Real = step * np.arange(num, dtype=np.float64)
@@ -157,7 +157,7 @@ class LaplaceSteps(NamedTuple):
         return log_moment + log_size, phase, slack + 2.0**-50 * np.abs(phase)
 
     def real_moment(self, rule: LaplaceRule) -> Real:
-        """At least log M(a) [R]; inf where little is known."""
+        """Upper bound on log M(a) [R]; inf where little is known."""
         error = self._real_error(rule)
         found = rule.log_moment + 2.0**-50 * (4.0 + np.abs(rule.log_moment))
         return np.where(error < 0.5, found - np.log1p(-np.minimum(error, 0.5)), math.inf)
@@ -167,21 +167,21 @@ class LaplaceSteps(NamedTuple):
 
         The atoms' share of M(a), and for what lies between them (`_share_left`) at most that at b.
         """
-        del log_moment  # its lower end is wanted
+        del log_moment  # an upper bound; a lower one is needed here
         error = self._real_error(rule)[:, None]
         left = self._share_left(rule.order[:, None], rule.log_moment[:, None], heights)[:, 0, :]
         share = left * (1.0 + 2.0**-30) / (1.0 - np.minimum(error, 0.5))
         return np.where(error < 0.5, np.minimum(np.log(share), 0.0), 0.0)
 
     def _share_left(self, orders: Real, log_moments: Real, heights: Real) -> Real:
-        """At least |M(a + iy)| / M(a) [R, A, K], y >= b, `heights` [R, K], given log M(a) [R, A]; to 2^-30 of itself.
+        """Upper bound, to 2^-30 of itself, on |M(a + iy)| / M(a) [R, A, K] over y >= b, `heights` [R, K].
 
-        The atoms, what lies between them up to some v0, and above it the integral of G e^(iyL) over L, with the density
-        G = e^(-(v + x)/2) R^alpha / (4 p), p = q e^v / R = dL/dv. Per unit of v log G rises by (alpha + 1) p - 3/2, and
-        p rises: G falls, rises, or falls and then rises. Where G is monotone the integral is at most 2/y times its
-        larger end: G is a mixture of indicators of intervals up to that end (second mean value theorem). Of all v0 on
-        a grid the best one counts. The mass up to v0 is at most that of chords, since g = e^(-v/2) R^alpha is convex:
-        g'' is g times 1/4 + alpha (alpha - 1) p^2.
+        `log_moments` [R, A] is log M(a). Three parts add up: the atoms, what lies between them up to some v0, and above
+        it the integral of G e^(iyL) over L, with the density G = e^(-(v + x)/2) R^alpha / (4 p), p = q e^v / R = dL/dv.
+        Per unit of v, log G rises by (alpha + 1) p - 3/2, and p rises: G falls, rises, or falls and then rises. Where G
+        is monotone the integral is at most 2/y times its larger end: G is a mixture of indicators of intervals up to
+        that end (second mean value theorem). The best v0 of a grid is taken. The mass up to v0 is at most that of
+        chords, since g = e^(-v/2) R^alpha is convex: g'' is g times 1/4 + alpha (alpha - 1) p^2.
         """
         x, q, power = self.largest[:, None], self.sampling_prob[:, None], self._power(orders)[:, :, None]
         edges = x * np.linspace(-1.0, 1.0, _NUM_CELLS + 1)
@@ -204,23 +204,23 @@ class LaplaceSteps(NamedTuple):
         return np.minimum(np.exp(log_atoms).sum(2)[:, :, None] + left, 1.0)
 
     def _real_error(self, rule: LaplaceRule) -> Real:
-        """What M(a) may err by [R], relative."""
+        """Bound on the relative error of M(a) [R]."""
         by_rule = np.exp(np.minimum(rule.log_errors[:, 0] - rule.log_moment, 600.0))
         return self._rounding(rule, np.zeros((len(by_rule), 1)))[:, 0] + by_rule
 
     def _rounding(self, rule: LaplaceRule, heights: Real) -> Real:
-        """What rounding may do to a sum of terms of sizes that add up to 1, at `heights` [R, K]."""
+        """Bound on the rounding error of a sum of terms whose sizes add up to 1, at `heights` [R, K]."""
         rate = 2.0**-50 * rows_times(rule.weights, rule.law.blur)[:, None]
         return (np.abs(self._power(rule.order))[:, None] + heights) * rate + _ROUNDING
 
     def for_height(self, rule: LaplaceRule, log_tolerance: Real, height: Real) -> LaplaceRule:
-        """That of the same orders for moments up to `height` [R]."""
+        """A rule of the same orders for moments up to `height` [R]."""
         return rule if np.all(height <= rule.height) else self.rule(rule.order, log_tolerance, height)
 
     def rule(self, order: Real, log_tolerance: Real, height: Real) -> LaplaceRule:
-        """The shortest rule (class `LaplaceRule`) that is right to `log_tolerance` [R] of M(a) up to `height` [R].
+        """The shortest rule (class `LaplaceRule`) whose error over M(a) is at most e^`log_tolerance` [R].
 
-        One for all steps, `order` [R].
+        It serves moments up to `height` [R] at `order` [R], with one number of nodes for all steps.
         """
         rough, num = self.rough(order[:, None])[:, 0], _NUM_BLOCKS if height.any() else 1
         errors = self._log_rule(order, height[:, None] * (np.arange(1.0, num + 1.0) / num))
@@ -234,15 +234,15 @@ class LaplaceSteps(NamedTuple):
         return LaplaceRule(order, height, law, errors[at], top + np.log(total), weights / total[:, None])
 
     def _log_rule(self, order: Real, heights: Real) -> Real:
-        """log of what Gauss's rules may err by [rules, R, K], `_NUM_NODES`, for any moment up to `heights` [R, K].
+        """log of the error bounds [rules, R, K] of Gauss's rules, `_NUM_NODES`, for any moment up to `heights` [R, K].
 
         The integrand f(v) = e^(-(v + x)/2) R^w / 4 is analytic for |Im v| < pi. On an ellipse about [-x, x] with
         semiaxes x (rho + 1/rho)/2 and t = x (rho - 1/rho)/2 < pi let v = u + i y, and p the posterior probability at u:
         R(v) = R(u) (1 - p + p e^{iy}). Its argument is at most that at the largest p and y, or where that is past the
         largest, arcsin(p/(1-p)); its modulus is at most R(u), and at least R(u) times the root of 1 - 2 p (1 - p)
-        (1 - cos y). e^{-u/2} R(u)^alpha is convex in u in the logarithm if alpha > 0, and falls if alpha < 0: its
-        largest value is at an end. All that on arcs of the ellipse, upper half, each between two u and below the
-        largest y. The rule errs by at most 64/15 F rho^(-2 N) / (1 - rho^-2) on [-1, 1], F the largest |f| on the
+        (1 - cos y). e^{-u/2} R(u)^alpha is log-convex in u if alpha > 0, and falls if alpha < 0: its largest value is
+        at an end. All this is bounded on arcs of the upper half of the ellipse, each between two values of u and below
+        its largest y. The rule errs by at most 64/15 F rho^(-2 N) / (1 - rho^-2) on [-1, 1], F the largest |f| on the
         ellipse (Trefethen, Approximation Theory and Approximation Practice, Theorem 19.3).
         """
         x, q, power = (z[:, None, None] for z in (self.largest, self.sampling_prob, self._power(order)))
@@ -273,7 +273,7 @@ class LaplaceSteps(NamedTuple):
         for b in heights.T[:, :, None]:
             largest = np.max(log_size + b[:, :, None] * argument, axis=2)
             largest = largest - 0.5 * x + np.log(x / 4.0) + math.log(64.0 / 15.0) - np.log1p(-(rho**-2.0))
-            # sums of a few logarithms, each by some ULP of itself; of the height times an argument below pi too
+            # rounding of a few logarithms, each by some ULP of itself, and of the height times an argument below pi
             found.append(largest + room + 2.0**-40 * b)
         rates = 2.0 * np.array(_NUM_NODES)[:, None, None] * np.log(rho)
         return np.stack([np.min(largest - rates, axis=2) for largest in found], axis=2)
@@ -281,7 +281,7 @@ class LaplaceSteps(NamedTuple):
     def _law(self, num: int) -> _Law:
         """The law of L on the atoms and on Gauss's rule with `num` nodes between them.
 
-        v errs by 8 units of 2^-53 of x, of which L makes p times as much; the logarithm by some more of itself.
+        v errs by 8 units of 2^-53 of x, which L multiplies by p; the logarithm adds some more, relative to itself.
         """
         x, q = self.largest[:, None], self.sampling_prob[:, None]
         nodes, weights = gauss_legendre(num)

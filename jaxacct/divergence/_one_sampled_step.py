@@ -16,8 +16,8 @@ from typing import Protocol
 from jaxacct._types import Direction, Ends
 from jaxacct.special import bisect, down, first_doubling, product_outward
 
-_MOST_EPSILON = 600.0  # nats: e^eps is formed up to here; beyond, nothing is said
-_NUM_HALVINGS = 60  # of a bracket of epsilon, which keep its safe end
+_MOST_EPSILON = 600.0  # nats: e^eps is computed up to here; beyond, the ends are trivial
+_NUM_HALVINGS = 60  # bisection steps for epsilon, each of which keeps the safe end of the bracket
 
 
 class Profile(Protocol):
@@ -56,7 +56,7 @@ def one_step_epsilon(profile: Profile, prob: float, direction: Direction, delta:
 
 
 def inverted(delta_at: Callable[[float], Ends[float]], delta: float) -> Ends[float]:
-    """Two floats, the certified ends of epsilon at `delta` in (0, 1), from those of delta at an epsilon: bisected."""
+    """Two floats, the certified ends of epsilon at `delta` in (0, 1), by bisection on the ends of delta, `delta_at`."""
 
     def fits(epsilon: float) -> bool:
         return delta_at(epsilon).upper <= delta

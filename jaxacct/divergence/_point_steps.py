@@ -8,8 +8,8 @@ A term is log Y, Y = 1 - c + c W, as in `jaxacct.divergence.gaussian._allocated_
 
     M(s) = sum m Y^s,    M_P(s) = sum m W Y^s.
 
-The statistic is what the computed logarithms say it is: any function of the outcome is one. So nothing is wrong with
-them, and what is booked is the rounding of the sums.
+The computed logarithms define the statistic: any function of the outcome may serve as one. So their rounding needs no
+bound, and only the rounding of the sums is accounted for.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ from jaxacct.special import rows_times, rows_times_rows
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-_LARGEST_POWER = 400.0  # orders x are looked at up to this over the largest |log Y|; any value is valid
-_UNIT = 2.0**-51  # of an exponential, a cosine or a product with its factors rounded
+_LARGEST_POWER = 400.0  # orders x are tried up to this over the largest |log Y|; any value is valid
+_UNIT = 2.0**-51  # relative error of an exponential, a cosine or a product with its factors rounded
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Points:
 
     Attributes:
       log_ratios, masses: l and m > 0, float64 [J]; l = -inf where W = 0.
-      infinite: at most what P holds where Q holds nothing.
+      infinite: lower bound on the mass of P where Q has none.
     """
 
     log_ratios: Real
@@ -48,7 +48,7 @@ class Points:
 class PointSteps(NamedTuple):
     """One epoch: the record is in `num_selected` of `num_steps` steps; `rate` is c, in (0, 1].
 
-    With c = 1 a term is the loss of the step itself, for steps that every record joins. The directions as in
+    With c = 1 a term is the loss of the step itself, for steps that every record joins. The directions are as in
     `AllocatedSteps`: T is minus the sum of the logarithms in the add direction.
     """
 
@@ -60,7 +60,7 @@ class PointSteps(NamedTuple):
 
     @property
     def _kept(self) -> Any:
-        """Where the term is finite: with c = 1 not where W = 0."""
+        """Where the term is finite: everywhere, except where W = 0 if c = 1."""
         return np.isfinite(self.points.log_ratios) if self.rate == 1.0 else slice(None)
 
     @property
@@ -74,9 +74,9 @@ class PointSteps(NamedTuple):
 
     @property
     def log_uncertain(self) -> float:
-        """At least the log of what A holds where T is finite: elsewhere B holds nothing.
+        """Upper bound on the log of A's mass where T is finite: elsewhere B has no mass.
 
-        A step whose outcome is that of P alone (remove), or of Q alone where its term is the loss (add).
+        T is infinite if some step has an outcome of P alone (remove), or of Q alone where its term is the loss (add).
         """
         if self.direction is Direction.REMOVE:
             told, times = self.points.infinite, self.num_selected
@@ -113,11 +113,11 @@ class PointSteps(NamedTuple):
         return of_epoch(near, far, with_record, *epoch, times=Moments.times, plus=Moments.plus)
 
     def _moments(self, nodes: Nodes) -> list[Moments]:
-        """M at x and x + 1 and M_P on the nodes [N], every rounding bounded.
+        """M at x and x + 1 and M_P on the nodes [N], with every rounding error bounded.
 
         A term e^{log m + l + x T} errs by 2^-51 (2 + |log m| + |l| + |x T|) of itself, for its exponent's sum and the
-        exponential. A height is a multiple of B steps and fewer than B: its phase is a product of two, wrong by
-        2^-51 (4 + b |T|); sums of J terms by 2^-51 (J + 8).
+        exponential. A height is a multiple of B steps plus fewer than B: its phase factor is a product of two, which
+        errs by 2^-51 (4 + b |T|); sums of J terms err by 2^-51 (J + 8).
         """
         terms, num = self._terms, nodes.num
         rows = max(1, math.isqrt(num))
@@ -140,7 +140,7 @@ class PointSteps(NamedTuple):
         return found
 
     def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
-        """No more than on the real axis: T has atoms, and its moments need not fall."""
+        """Bounds [K] that are those of the real axis: T has atoms, so its moments need not fall with the height."""
         on_axis = self.on_line(Nodes(order, 0.0, 1, 0.0), log_tolerance)
         a, b = (float(x.log_modulus[0] + x.error[0] + 2.0**-48 * x.size[0]) for x in on_axis)
         return np.full(len(heights), a), np.full(len(heights), b)
@@ -153,6 +153,6 @@ def _log_sum(logs: Real) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _log_steps(points: Points, rate: float) -> Real:
-    """log(1 - c + c W) [J], or [< J] without the W = 0 if c = 1."""
+    """log(1 - c + c W) [J], or [< J] without the entries W = 0 if c = 1."""
     ratios = points.log_ratios if rate < 1.0 else points.log_ratios[np.isfinite(points.log_ratios)]
     return log_mixed_with_one(ratios, rate, 1.0 - rate)

@@ -16,25 +16,25 @@ from jaxacct._jax import jax, jnp
 from jaxacct.divergence.response._renyi import power_excess
 from jaxacct.special import ULP, expm1, log1p, log_or_minus_inf, log_sum_exp, map_rows, softplus, up
 
-_NEAR_ONE = 2.0**-26  # above 1, the order at which that of order 1 is read: f grows with the power, convex
-MOST_LOG = 300.0  # of a ratio that is looked at: its square must be a double
-_LARGE = 1e300  # a divergence that a bound by the largest loss replaces
+_NEAR_ONE = 2.0**-26  # order less 1 from which the divergence of order 1 is read: f is convex in the power, and grows
+MOST_LOG = 300.0  # largest log of a ratio that is considered: the ratio's square must be a double
+_LARGE = 1e300  # cap on a divergence, which a bound by the largest loss replaces
 
 
 class Points(NamedTuple):
-    """Where the law is looked at, each [N, L]: logarithms of its weights under Q, and of Y."""
+    """The points of the law, each field [N, L]: logarithms of their weights under Q, and of Y."""
 
     log_weights: jax.Array
     log_ratios: jax.Array
 
 
 def laplace_points(largest: jax.Array, num_nodes: int) -> Points:
-    """The law of Y = e^v of Laplace noise of largest loss x [L] under Q, by a rule that errs upward.
+    """`Points` of the law of Y = e^v under Q, for Laplace noise of largest loss x [L], by a rule that errs upward.
 
     Y has the atoms e^-x, of mass 1/2, and e^x, of mass e^-x / 2, and between them the density e^(-(v + x)/2) / 4 in v.
-    The trapezoid rule in v: e^(-v/2) f(q (e^v - 1)) is convex in v for each convex f with f(0) = f'(0) = 0, since f is
-    a mixture of (e^v - c)_+ and (c - e^v)_+, and e^(-v/2) (e^v - c) has a quarter of itself for its second derivative;
-    so no chord lies below it.
+    The rule is the trapezoid rule in v: e^(-v/2) f(q (e^v - 1)) is convex in v for each convex f with f(0) = f'(0) = 0,
+    since f is a mixture of (e^v - c)_+ and (c - e^v)_+, and the second derivative of e^(-v/2) (e^v - c) is a quarter of
+    it; so no chord lies below it.
     """
     x = jnp.minimum(largest, MOST_LOG)
     at = (jnp.arange(1.0 - num_nodes, num_nodes, 2.0, dtype=jnp.float64) / (num_nodes - 1.0))[:, None]
@@ -58,9 +58,9 @@ def _mixed(points: Points, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Arra
 
 
 def ratio_largest(points: Points, sampling_prob: jax.Array, *, add: bool) -> jax.Array:
-    """The divergence of order inf [L], rounded up: the largest log(1 + x), or to add the largest -log(1 + x).
+    """The divergence of order inf [L], rounded up: the largest log(1 + x), or if `add` the largest -log(1 + x).
 
-    To add it is inf where 1 + x is 0 at a point that has mass.
+    If `add`, it is inf where 1 + x is 0 at a point that has mass.
     """
     _, log_ratio, gone = _mixed(points, sampling_prob)
     largest = jnp.max(-log_ratio if add else log_ratio, axis=0)
@@ -72,19 +72,19 @@ def ratio_rdp(
 ) -> jax.Array:
     """Renyi divergences [A, L], rounded up, real orders >= 1, of one step sampled with probability q [L].
 
-    Remove (`add` False): E_Q[(1+x)^a]; add: E_Q[(1+x)^-(a-1)]. Of order 1 the limits, E_Q[(1+x) log(1+x)] and
-    -E_Q[log(1+x)], by the slope of the power at 2^-26 beyond it, no less since powers are convex. inf where a point at
-    which the numerator has mass has none of the denominator's.
+    Remove (`add` False): E_Q[(1+x)^a]; add: E_Q[(1+x)^-(a-1)]. At order 1 the limits, E_Q[(1+x) log(1+x)] and
+    -E_Q[log(1+x)], are bounded by the slope of the power up to 2^-26 beyond it, which is no less since powers are
+    convex. inf where the numerator has mass at a point and the denominator has none.
 
     Args:
-      defects: by how much Q's probabilities fail to add up to 1 and P's to Q's, >= 0, which are added.
+      defects: how far the sum of Q's probabilities is from 1, and that of P's from that of Q's, >= 0; both are added.
     """
     q = jnp.where(sampling_prob > 0, sampling_prob, 0.5)
     log_weights, (x, log_ratio, gone) = points.log_weights, _mixed(points, q)
     spread = jnp.max(jnp.abs(log_ratio), axis=0)
     lost = jnp.any(gone, axis=0)
 
-    # What f makes of errors in x and log(1+x), over 1 + |s|: log1p's 5 ULP up to 160 times where f cancels; 12 ULP of
+    # Error of f from errors in x and log(1+x), over 1 + |s|: log1p's 5 ULP up to 160 times where f cancels; 12 ULP of
     # x, and 6 of log Y above 0, at most 2.6 times or, with x near -1, |log(1+x)| times.
     moved = 2.0**-43 + 2.0**-48 * spread + 16.0 * ULP * jnp.maximum(points.log_ratios, 0.0)
 

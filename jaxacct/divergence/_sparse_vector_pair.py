@@ -1,12 +1,13 @@
 """Two probabilities that the sparse vector technique attains: m answers "below", then j answers "above".
 
-The queries are 0 up to then and x from there on in one world, all of them moved in the other. With the threshold's
-noise z, of density p, and F the distribution function of a query's noise, the first world gives this with probability
+In one world the first m queries are 0 and the others x; in the other world all of them are moved. With the threshold's
+noise z, of density p, and F the distribution function of a query's noise, the first world gives these answers with
+probability
 
     P = integral of p(z) F(z)^m (1 - F(z - x))^j dz,
 
-the second one with p(z) F(z - D)^m (1 - F(z - x + (s - 1) D))^j: integrals of log-concave functions, which values at
-some places enclose (`jaxacct.special.integrals`). On the host.
+the second one with p(z) F(z - D)^m (1 - F(z - x + (s - 1) D))^j in place of the integrand. Both functions are
+log-concave, so values at some points enclose the integrals (`jaxacct.special.integrals`). On the host.
 """
 
 import dataclasses
@@ -21,13 +22,13 @@ from numpy.typing import NDArray
 
 from jaxacct.special import down, integrals, log_normal_tail, up
 
-_DROP = 45.0  # nats below the largest value, from which on the integrand is not looked at
-_CELLS, _COARSE = 4096, 160  # of an integral, and of one that is searched
-_HALVINGS = 60  # of the place of the largest value, and of those where it has fallen
-_LARGEST_LOG = 600.0  # of the largest value of an integrand, up or down: beyond, it says nothing
-_SLACK = 2.0**-38  # of an integrand's logarithm, up to 650, by the 32 ulp (1 + z^2) of the tails in it
-_SUM_SLACK = 2.0**-38  # of a sum of 4096 enclosures
-_MOST_BELOW = 2**20  # answers "below" that are tried at most
+_DROP = 45.0  # nats below the largest value, beyond which the integrand is not evaluated
+_CELLS, _COARSE = 4096, 160  # points of a certified integral, and of one in the search
+_HALVINGS = 60  # steps of the search for the place of the largest value, and for those where it has fallen
+_LARGEST_LOG = 600.0  # largest |log| of an integrand's largest value: beyond, bounds are trivial
+_SLACK = 2.0**-38  # error of an integrand's logarithm, up to 650, by the 32 ulp (1 + z^2) of the tails in it
+_SUM_SLACK = 2.0**-38  # relative error of a sum of 4096 enclosures
+_MOST_BELOW = 2**20  # largest number of answers "below" that is tried
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 _Tail = Callable[[Any], Any]
@@ -45,9 +46,9 @@ class Noise:
 
     Attributes:
       log_density: of z [..], up to the constant `log_norm`.
-      log_norm: what makes it a density.
+      log_norm: log of the normalising constant.
       log_tail: log of the probability beyond z.
-      reach: where the density has fallen by `_DROP`, about.
+      reach: about where the density has fallen by `_DROP`.
     """
 
     log_density: _Tail
@@ -62,14 +63,14 @@ NORMAL = Noise(lambda z: -0.5 * z * z, -0.5 * math.log(2.0 * math.pi), log_norma
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is run, in units of the sensitivity.
+    """The parameters of a run, in units of the sensitivity.
 
     Attributes:
-      noise: of which kind.
+      noise: its kind.
       threshold, query: the scales.
-      reach: s, by how many sensitivities a query moves against the threshold at most: 1 or 2.
-      cutoff: answers "above" at most.
-      most_below: answers "below" at most, before that many above.
+      reach: s, the most sensitivities by which a query moves against the threshold: 1 or 2.
+      cutoff: largest number of answers "above".
+      most_below: largest number of answers "below" before that many "above".
     """
 
     noise: Noise
@@ -80,14 +81,14 @@ class Setting:
     most_below: int = _MOST_BELOW
 
     def log_integrand(self, below: Any, above: Any, x: Any, is_moved: bool, z: Any) -> Any:
-        """log of the integrand at z; moved or not. `below`, `above` and `x` are of shapes that go with it."""
+        """log of the integrand at z, with the queries moved or not. `below`, `above` and `x` broadcast with z."""
         by, at = (1.0, x - (self.reach - 1.0)) if is_moved else (0.0, x)
         value = self.noise.log_density(z / self.threshold) + self.noise.log_norm - math.log(self.threshold)
         value = value + below * self.noise.log_tail((by - z) / self.query)
         return value + above * self.noise.log_tail((z - at) / self.query)
 
     def error(self, below: Any, above: Any, x: Any, z: Any) -> Any:
-        """How far that is off, at most."""
+        """Bound on the error of `log_integrand`."""
         far = (np.abs(z) + 2.0 + np.abs(x)) / min(self.threshold, self.query)
         own = 1.0 + abs(math.log(self.threshold)) + far * far if self.noise is NORMAL else 1.0 + far
         return _SLACK * (1.0 + below * 1e-3 + above) * own
@@ -125,7 +126,7 @@ def _window(setting: Setting, below: Any, above: Any, x: Any, is_moved: bool) ->
 
 
 def _roughly(setting: Setting, below: Any, above: Any, x: Any, is_moved: bool) -> Any:
-    """log of the integral [N], by the trapezoid."""
+    """Approximate log of the integral [N], by the trapezoid rule."""
     _, low, high = (part[:, None] for part in _window(setting, below, above, x, is_moved))
     z = low + (high - low) * np.linspace(0.0, 1.0, _COARSE)
     values = setting.log_integrand(below[:, None], above[:, None], x[:, None], is_moved, z)
@@ -135,7 +136,7 @@ def _roughly(setting: Setting, below: Any, above: Any, x: Any, is_moved: bool) -
 
 @functools.lru_cache(maxsize=64)
 def _candidates(setting: Setting) -> tuple[NDArray[Any], ...]:
-    """(m, j, x, log P, log Q) of all that are tried, roughly: five arrays [N]."""
+    """(m, j, x, log P, log Q) of all candidates, the last two approximate: five arrays [N]."""
     most = min(setting.most_below, _MOST_BELOW)
     numbers = sorted({0, *(min(most, round(2.0 ** (k / 2.0))) for k in range(41))})
     offsets = np.concatenate([[0.0], *((size, -size) for size in np.geomspace(0.25, 16.0, 8))])
@@ -150,7 +151,7 @@ def _candidates(setting: Setting) -> tuple[NDArray[Any], ...]:
 
 
 def _enclosed(setting: Setting, below: float, above: float, x: float, is_moved: bool, *, upper: bool) -> float:
-    """The integral, rounded up or down; 1 or 0 where it is too small to be told."""
+    """The integral, rounded up or down; 1 or 0 where the integrand is too small or too large to tell."""
     held = (np.array([below]), np.array([above]), np.array([x]))
     _, low, high = (float(part[0]) for part in _window(setting, *held, is_moved))
     z = np.linspace(low, high, _CELLS)
@@ -161,7 +162,7 @@ def _enclosed(setting: Setting, below: float, above: float, x: float, is_moved: 
     ends = integrals(z, values, errors)
     if not upper:
         return float(ends.lower.sum()) * (1.0 - _SUM_SLACK)
-    # beyond the cells, on either side, it is below the chord of the last one but one, drawn out
+    # beyond the cells, on either side, it is below the extended chord of the last cell but one
     beyond = 0.0
     for near, next_one in ((1, 2), (-2, -3)):
         slope = abs(values[near] - values[next_one]) / abs(z[near] - z[next_one])
@@ -171,7 +172,7 @@ def _enclosed(setting: Setting, below: float, above: float, x: float, is_moved: 
 
 
 def _best(setting: Setting, gain: Callable[[Any, Any], Any]) -> tuple[float, float]:
-    """P, rounded down, and Q, rounded up, of the pair of the largest `gain` of (log P, log Q)."""
+    """P, rounded down, and Q, rounded up, of the candidate with the largest `gain` of (log P, log Q)."""
     below, above, x, log_p, log_q = _candidates(setting)
     best = int(np.argmax(gain(log_p, log_q)))
     m, j, place = float(below[best]), float(above[best]), float(x[best])

@@ -12,8 +12,8 @@ every term of which is non-negative. So the sum is an upper bound, and the sum l
 Two errors remain, as in `jaxacct.divergence._inversion`: the nodes left out beyond the last one, and rounding.
 
 The factor 1/s falls slowly and M may not fall at all, where T has atoms. So T is blurred: w Z, with Z standard normal
-and independent of everything, is added to it, which multiplies M by e^{w^2 s^2 / 2}. Whoever decides by T + w Z > tau
-decides by a test as well, since the noise Z is his own.
+and independent of everything, is added to it, which multiplies M by e^{w^2 s^2 / 2}. The event T + w Z > tau is a test
+as well, since whoever tests may draw the noise Z.
 """
 
 import math
@@ -47,8 +47,8 @@ class Moments(NamedTuple):
 
     Attributes:
       log_modulus, phase: log |M| and the argument of M, radians, not reduced.
-      error: |M / M as given - 1| <= e^error - 1, the rounding of the sums left aside.
-      size: sum of the sizes of what was added up to either of them.
+      error: |M / M as given - 1| <= e^error - 1, not counting the rounding of the sums.
+      size: sum of the sizes of the terms that were added up in `log_modulus` and `phase`.
     """
 
     log_modulus: Real
@@ -76,10 +76,11 @@ def of_epoch(
     times: Callable[[Any, float], Any],
     plus: Callable[[Any, Any], Any],
 ) -> tuple[Any, Any]:
-    """A tuple: log M of an epoch's statistic under A and under B, from those of its steps, `num_selected` the record's.
+    """A tuple: log M of an epoch's statistic under A and under B, from those of its steps.
 
-    A step's moments are M at two neighbouring orders, `near` and `far`, and `with_record` M_P at the one of them that
-    belongs to the law with the record: A to remove, B to add. They are arrays or `Moments`, as `times` and `plus` take.
+    The record is in `num_selected` of the `num_steps` steps. A step's moments are M at two neighbouring orders, `near`
+    and `far`, and, as `with_record`, M_P at whichever of them belongs to the law with the record: A to remove, B to
+    add. They are arrays or `Moments`, whatever `times` and `plus` take.
     """
     is_remove = direction is Direction.REMOVE
     held, free = (near, far) if is_remove else (far, near)
@@ -126,9 +127,9 @@ def tail_ends(
     """`Ends` [K]: log of lower and upper bounds on P(T + w Z > tau) at `thresholds` [K]; at worst -inf and 0.
 
     Args:
-      log_rest: what `log_beyond` says.
-      alias_order, log_alias: an order y > x and at least log M(y), the blur left aside: for every y > x the alias j > 0
-        is at most e^{x j p} M(y) e^{-y (tau + j p)}. Those of j < 0 are at most e^{x j p}. inf for no lower bound.
+      log_rest: the result of `log_beyond`.
+      alias_order, log_alias: an order y > x and an upper bound on log M(y) without blur, inf for no lower bound. For
+        every y > x the alias j > 0 is at most e^{x j p} M(y) e^{-y (tau + j p)}. Those of j < 0 are at most e^{x j p}.
     """
     x, b, w = nodes.order, nodes.heights, nodes.blur
     grown, turned = 0.5 * w * w * (x * x - b * b), w * w * x * b

@@ -1,6 +1,6 @@
-"""About where the best event of a threshold test is, from moments at real orders: nothing here certifies anything.
+"""A guess of the best event of a threshold test, from moments at real orders: nothing here certifies anything.
 
-`jaxacct.divergence._threshold_test` explains the test, and bounds what is chosen here.
+`jaxacct.divergence._threshold_test` explains the test, and certifies what is chosen here.
 """
 
 import functools
@@ -15,20 +15,20 @@ from jaxacct.special._normal import mills_ratio
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-_NUM_ORDERS = 64  # orders x whose moments are looked at
+_NUM_ORDERS = 64  # orders x at which moments are evaluated
 _ORDERS = (2e-2, 40.0)  # their range, in units of 1 over the standard deviation of T
-_LOG_PREFACTOR = -2.5  # log of a tail over the bound of Chernoff, about
-_FIRST = 0.3  # the wide guess of the threshold, as a share of the one that this gives
-_LOG_ABOVE = 1.0  # log of A(S) / delta at the best threshold, about
-_WIDEST = 2.0  # or so many times the standard deviation of T, if that is more
-_AROUND = np.linspace(0.4, 1.6, 25)  # orders looked at for each tuning, over the one that Chernoff's bound takes
-_BETWEEN = 33  # thresholds looked at between saddle points
+_LOG_PREFACTOR = -2.5  # about the log of a tail over Chernoff's bound on it
+_FIRST = 0.3  # the wide guess of the threshold, as a share of the one that Chernoff's bound gives
+_LOG_ABOVE = 1.0  # about the log of A(S) / delta at the best threshold
+_WIDEST = 2.0  # least reach of the wide search, in standard deviations of T
+_AROUND = np.linspace(0.4, 1.6, 25)  # orders tried for each tuning, over the one that Chernoff's bound takes
+_BETWEEN = 33  # thresholds tried between saddle points
 _DEVIATIONS = 1.0  # standard deviations of T, tilted, by which a guessed threshold may be off
-_WIDE = 4.0  # how far from the wide guess thresholds are looked for, as a share of it
+_WIDE = 4.0  # reach of the wide search around the wide guess, as a share of that guess
 
 
 class Term(Protocol):
-    """A term of the statistic T, in one direction. In the add direction T is minus the logarithms that are added up.
+    """A term of the statistic T, in one direction. In the add direction T is minus the sum of the logarithms.
 
     On a line Re s = x > 0 its moments E_A[e^{sT}] are needed, and on Re s = x + 1 its moments E_B[e^{sT}].
     """
@@ -47,10 +47,10 @@ class Term(Protocol):
 
     @property
     def log_uncertain(self) -> float:
-        """At least the log of what A holds where T is finite; what it holds elsewhere B does not."""
+        """Upper bound on the log of A's mass where T is finite; elsewhere B has no mass."""
 
     def rough(self, orders: Real) -> tuple[Real, Real]:
-        """About log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] [O] at `orders` [O]."""
+        """Approximate log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] [O] at `orders` [O]."""
 
     def on_line(self, nodes: Nodes, log_tolerance: float) -> tuple[Moments, Moments]:
         """`Moments` [N] under A at x + ib, and under B at x + 1 + ib."""
@@ -59,11 +59,11 @@ class Term(Protocol):
         """Bounds [K] on log |E_A[e^{(x + iy)T}]| and log |E_B[e^{(x + 1 + iy)T}]|, each for all y >= its height."""
 
 
-Terms = Sequence[tuple[Term, float]]  # each with how many independent ones there are
+Terms = Sequence[tuple[Term, float]]  # each with the number of independent copies
 
 
 class Goal(NamedTuple):
-    """About where the best event is: its threshold, log A(S) and log B(S); and how far the threshold may be off."""
+    """A guess of the best event: its threshold, log A(S) and log B(S); and how far the threshold may be off."""
 
     threshold: float
     log_a: float
@@ -72,14 +72,14 @@ class Goal(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A gain, and about where it is."""
+    """A gain, and a guess of the event that has it."""
 
     gain: float
     goal: Goal | None
 
 
 def rough_moments(terms: Terms) -> tuple[Real, Real, Real]:
-    """Arrays [O]: orders x, and about log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] at them, where they are known."""
+    """Arrays [O]: orders x, and approximate log E_A[e^{xT}] and log E_B[e^{(x + 1)T}] at them, where known."""
     return _rough_moments(tuple(terms))
 
 
@@ -106,7 +106,7 @@ def deviation(terms: Terms) -> float:
 
 
 def wide_goal(terms: Terms, log_delta: float | None, epsilon: float | None) -> Goal | None:
-    """`Goal` (a class), a wide one, from Chernoff's bounds on both tails, where saddle points tell nothing."""
+    """`Goal` (a class) with a wide reach, from Chernoff's bounds on both tails, for use where saddle points fail."""
     x, log_a, _ = rough_moments(terms)
     if len(x) < 8:
         return None
@@ -144,7 +144,7 @@ class _Saddles(NamedTuple):
     factors: Real  # log of the rest
 
     def log_tails(self, thresholds: Real) -> Real:
-        """About log P(T > tau) [K]: the first part by Taylor's theorem from the nearest saddle point."""
+        """Approximate log P(T > tau) [K]: the first part by Taylor's theorem from the nearest saddle point."""
         middles = 0.5 * (self.thresholds[1:] + self.thresholds[:-1])
         at = np.searchsorted(middles, thresholds)
         far = thresholds - self.thresholds[at]
@@ -153,7 +153,7 @@ class _Saddles(NamedTuple):
 
 
 def _saddles(orders: Real, logs: Real) -> _Saddles:
-    """`_Saddles` from log M at equally spaced `orders` [O]: derivatives by five points each. Fewer where M explodes."""
+    """`_Saddles` from log M at equally spaced `orders` [O]: derivatives by five points each; cut where M explodes."""
     step, x, here = orders[1] - orders[0], orders[2:-2], logs[2:-2]
     far, near, after, further = logs[:-4], logs[1:-3], logs[3:-1], logs[4:]
     slopes = (far - further + 8.0 * (after - near)) / (12.0 * step)
@@ -166,7 +166,7 @@ def _saddles(orders: Real, logs: Real) -> _Saddles:
 
 
 def guessed(terms: Terms, gains: Callable[[Real, Real], Real], log_delta: float | None, epsilon: float | None) -> Found:
-    """`Found` (a class), about what a scan of thresholds would find: by saddle points, at real orders alone."""
+    """`Found` (a class): an estimate of what a scan of thresholds would find, by saddle points at real orders alone."""
     found = Found(0.0, None)
     orders = _near(terms, log_delta, epsilon)
     log_a, log_b = _composed(terms, orders)

@@ -2,9 +2,9 @@
 
 RA-X10. Any event S bounds the mechanism from below: delta(eps) >= A(S) - e^eps B(S), where A and B are the outputs with
 and without the record (remove), or without and with it (add). Here S = {T > tau}; the laws of T under A and B are known
-by their complex moments, and so A(T > tau) from below and B(T > tau) from above by `jaxacct.divergence._tail`.
+by their complex moments, from which `jaxacct.divergence._tail` bounds A(T > tau) from below and B(T > tau) from above.
 
-Which statistic, which threshold and which contour: everything here chooses them roughly, and certifies what was chosen.
+The statistic, the threshold and the contour are chosen roughly; the bound they give is certified.
 """
 
 import functools
@@ -22,21 +22,21 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 
 # All of these steer cost and tightness only: every bound is certified whatever they are.
 _TUNINGS = (1.0, 0.55, 1.6)  # tunings of the statistic tried first
-_OTHERS = (0.2, 0.05)  # and where these give nothing
-_MOST_TUNINGS = 8  # tried in all: the further ones close in on the best
+_OTHERS = (0.2, 0.05)  # tunings tried where those give nothing
+_MOST_TUNINGS = 8  # tunings tried in all: the later ones close in on the best
 _LOG_CONDITION = 11.0  # log of M(x) e^{-x tau} over the tail above which rounding begins to show
 _LOG_ALIAS = -15.0  # log of the largest alias aimed at, as a share of the tail
 _LOG_TAIL = -14.0  # log of what may lie beyond the last node, as a share of the tail
 _LOG_STEP = -34.0  # log of what the rules behind a moment may leave out, for all terms together
 _BLURS = (1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 4e-2, 8e-2)  # blurs tried, times the order x
 _BUDGET = 2048  # nodes on a line: a blur that needs more is passed over
-_EDGES = 0.5 * 1.8 ** np.arange(0.0, 16.0)  # heights at which the fall of the moments is bounded, times that deviation
+_EDGES = 0.5 * 1.8 ** np.arange(0.0, 16.0)  # heights where the moments are bounded, times T's deviation
 _NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
-_NARROW = 1.0  # how far from the best one thresholds are looked for on a better line, as a share of it
-_HOPELESS = 0.95  # share of what is known already below which a guessed gain is passed over
+_NARROW = 1.0  # reach of the search on a better line, as a share of the best threshold so far
+_HOPELESS = 0.95  # share of the bound known already below which a guessed gain is passed over
 _GOOD, _WORTH = 0.003, 3e-4  # relative: how far off a guess may be, and by how much a tuning has to be better
-_NUM_THRESHOLDS = (33, 13, 9)  # thresholds tried at a time, each time between the best one's neighbours
-_NEAR = 3.0  # logarithms by which a plan's guesses may be wrong before it is made again
+_NUM_THRESHOLDS = (33, 13, 9)  # thresholds tried per pass, each pass between the neighbours of the best so far
+_NEAR = 3.0  # in log: how far off a plan's guesses may be before the plan is made again
 _MOST_PLANS = 3  # lines tried for one statistic
 
 
@@ -82,7 +82,7 @@ class _Line(NamedTuple):
     log_alias: float
 
     def tails(self, thresholds: Real) -> tuple[Real, Real]:
-        """At most log A(T > tau), and at least log B(T > tau), at `thresholds`."""
+        """Lower bounds on log A(T > tau) and upper bounds on log B(T > tau), at `thresholds`."""
         (a, b), (of_a, of_b) = self.nodes, self.moments
         low = tail_ends(a, of_a, self.log_rest[0], self.alias_order, self.log_alias, thresholds).lower
         # aliases only add to the sum: the upper bound needs none of them
@@ -128,15 +128,15 @@ def _line(terms: Terms, plan: _Plan, goal: Goal) -> _Line:
 
 
 def _certain(tuned: Tuned) -> float:
-    """What A holds where B holds nothing, rounded down: it belongs to every event."""
+    """The mass of A where B has none, rounded down: it belongs to every event."""
     return -math.expm1(sum(count * of.log_uncertain for of, count in tuned(1.0))) * (1.0 - 2.0**-46)
 
 
 def epsilon_below(tuned: Tuned, delta: float, floor: float = 0.0) -> float:
     """float: epsilon at `delta`, lower bound: log((A(S) - delta) / B(S)) for the best event S = {T > tau} found, or 0.
 
-    At a smaller epsilon delta(epsilon) >= A(S) - e^epsilon B(S) is more than `delta`. Infinite where A holds more than
-    `delta` where B holds nothing.
+    At a smaller epsilon delta(epsilon) >= A(S) - e^epsilon B(S) is more than `delta`. Infinite if A has more than
+    `delta` where B has no mass.
     """
     delta = delta - _certain(tuned)
     if delta <= 0.0:
@@ -164,7 +164,7 @@ def delta_below(tuned: Tuned, epsilon: float, floor: float = 0.0) -> float:
 
 
 def _scanned(terms: Terms, gains: Callable[[Real, Real], Real], goal: Goal) -> Found:
-    """The best of many thresholds on a pair of lines; on another one where the first was made for others."""
+    """The best of many thresholds on a pair of lines; on a new pair if the first was made for other thresholds."""
     best = Found(0.0, goal)
     for _ in range(_MOST_PLANS):
         plan = _plan(terms, goal)
@@ -184,7 +184,7 @@ def _scanned(terms: Terms, gains: Callable[[Real, Real], Real], goal: Goal) -> F
 
 
 def _on_lines(line: _Line, gains: Callable[[Real, Real], Real], goal: Goal) -> tuple[float, Goal]:
-    """The best gain of many thresholds, and where it is."""
+    """The best gain over many thresholds, and where it is attained."""
     gain, best, centre, reach = 0.0, goal, goal.threshold, goal.reach
     for num in _NUM_THRESHOLDS:
         thresholds = np.linspace(centre - reach, centre + reach, num)
@@ -207,9 +207,9 @@ def _best(
     epsilon: float | None,
     floor: float,
 ) -> float:
-    """The largest gain found. Where guesses are good they choose the tuning, elsewhere what is certified does."""
+    """The largest gain found. Where guesses are good they choose the tuning; elsewhere certified gains do."""
     with np.errstate(all="ignore"):
-        if not deviation(tuned(1.0)) > 0.0:  # nothing is told
+        if not deviation(tuned(1.0)) > 0.0:  # nothing is revealed
             return 0.0
 
         def roughly(tuning: float, _: Goal | None) -> Found:
@@ -242,7 +242,7 @@ def _agree(guess: Found, found: Found) -> bool:
 
 
 def _tuned(found: dict[float, Found], look: Callable[[float, Goal | None], Found]) -> tuple[dict[float, Found], float]:
-    """What `look` finds at further tunings, near the goal of the best before; those in `found` are known. The best."""
+    """What `look` finds at further tunings, near the goal of the best so far, added to `found`; and the best one."""
     best: float | None = max(found, key=lambda at: found[at].gain, default=None)
     for _ in range(_MOST_TUNINGS - len(found)):
         tuning = _next({at: one.gain for at, one in found.items()})

@@ -17,7 +17,7 @@ from jaxacct._jax import jax
 from jaxacct.special import log1p, logexpm1, sinh, up
 from jaxacct.special._namespace import xp
 
-# relative to the terms of a difference, and to the logarithms at hand: their roundings, some ten ulp each
+# relative to the terms of a difference, and to the logarithms involved: their rounding errors, some ten ulp each
 _SLACK = 2.0**-46
 
 
@@ -71,5 +71,5 @@ def _rdp(a: jax.Array, x: jax.Array, rising: jax.Array, falling: jax.Array) -> j
 
 
 def _least(found: jax.Array, a: Any, x: jax.Array) -> jax.Array:
-    """At most the largest loss, and at most a x^2 / 2 (Bun & Steinke 2016, Proposition 1.4), which is sharp near 0."""
+    """`found`, capped at the largest loss and at a x^2 / 2 (Bun & Steinke 2016, Proposition 1.4), sharp near 0."""
     return xp.minimum(xp.maximum(found, 0.0), xp.minimum(up(0.5 * a * x * x, 8), x))

@@ -1,6 +1,6 @@
-"""Divergences of named pairs that `jaxacct.papers` builds on: all that papers may take from here, and nothing else.
+"""Divergences of named pairs that `jaxacct.papers` builds on: all that papers may import from here, and nothing else.
 
-What stands in `__all__` keeps its name and meaning while the modules behind it change. Every function is documented
+Each name in `__all__` keeps its meaning while the modules behind it change. Every function is documented
 where it is defined. `jaxacct.bounds.theorems` is the same list for the theorems.
 """
 

@@ -12,7 +12,7 @@ step d on it commits the error
 
 exactly (Poisson summation), and these copies of M are small: the geometric mean of the t ratios is
 e^{tau g - 1/(2 sigma^2)}, tau = 1/(sigma sqrt t), and X over it is independent of it, so that
-|M(a + ib)| <= M(a) e^{-(tau b)^2/2}. The same bounds what lies beyond the last node of a contour.
+|M(a + ib)| <= M(a) e^{-(tau b)^2/2}. This also bounds what lies beyond the last node of a contour.
 
 Both directions' profiles are read off one vertical line, since E(X-1-x)_+ = E(x - (X-1))_+ - x. A lane has rounds
 whose lengths are close to each other: one transform of a step's ratio serves all of them.
@@ -51,7 +51,7 @@ class Table:
       of: the rule, lanes [L].
       lane: [R], whole, the lane of each round.
       known: transforms of the rounds on the real axis.
-      at: samples and lines of the lanes; as many nodes are taken as the lane with the most wants.
+      at: samples and lines of the lanes; every lane gets as many nodes as the one that needs most.
     """
 
     def __init__(self, of: Rule, lane: Any, known: Guide, at: Plan):
@@ -67,7 +67,7 @@ class Table:
         own, other = int(at.own.max()), int(at.other.max())
         number = np.arange(1.0 - other, own)
         self.epsilon = self._step * number  # [R, J], > 0 for the add direction
-        # those of its own that a lane wanted, and no more
+        # each lane uses only the samples that its own plan asks for
         self._ends = self._step * (at.other - 1.0)[lane, None], self._step * (at.own - 1.0)[lane, None]
         is_taken = (number > -at.other[lane, None]) & (number < at.own[lane, None])
         self._is_own = self.epsilon >= 0.0
@@ -79,7 +79,7 @@ class Table:
         value = np.where(self._is_own, value, value - x)
         grown = np.exp(np.maximum(self.epsilon, 0.0))
         value, error = grown * value, grown * error * (1.0 + 16.0 * ULP) + 8.0 * ULP * grown * np.abs(value)
-        # what is known badly: delta is at most E|X - 1|, and at most what the transforms say
+        # where the error is large: delta is at most E|X - 1|, and at most what the transforms give
         upper = np.minimum(
             np.where(self._is_own, known.log_upper(self.epsilon), 0.0),
             np.log(self._spread) + np.maximum(self.epsilon, 0.0),
@@ -121,7 +121,7 @@ class Table:
         return weights, errors + 8.0 * ULP * orders * sizes.sum(2), sizes.sum(2), tilts
 
     def _copies_of(self, b: Real) -> Real:
-        """The copies of M at a + ib [R, B], over M(a), by their fall."""
+        """Bounds [R, B] on the copies of M at a + ib, over M(a), by the decay of M."""
         omega = 2.0 * math.pi / self._step
         copies = 0.0
         for j in (1.0, 2.0, 3.0):
@@ -150,7 +150,7 @@ class Table:
         moment, error = self._at(order[:, None], b, sums, errors[:, :1], sizes[:, :1])
         zero = np.zeros_like(every)
         real, real_error = self._at(every, zero, weights.sum(2), errors, sizes)
-        # the copies are multiples of M(a), itself what was found and its own copies
+        # the copies are multiples of M(a), which is at most what was found plus its own copies
         square = every * (every - 1.0)
         share = square * self._copies_of(zero[:, :1])
         most = (np.abs(real) + real_error) / np.where(share < 0.5, 1.0 - share, 0.0)
@@ -170,7 +170,7 @@ class Table:
         return Moments(logs, phase, np.where(sound, log_error, np.inf), log_alias)
 
     def decay(self, heights: Real) -> Real:
-        """At least log |M(a + ib)/M(a)| for every b >= `heights` [R, B]."""
+        """Upper bounds [R, B] on log |M(a + ib)/M(a)| for every b >= `heights` [R, B]."""
         return -0.5 * (self._tau * heights) ** 2
 
 

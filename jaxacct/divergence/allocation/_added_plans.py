@@ -1,4 +1,4 @@
-"""Which samples and lines give the moments of the add direction (`jaxacct.divergence.allocation._added_lanes`).
+"""Choice of samples and lines for the moments of the add direction (`jaxacct.divergence.allocation._added_lanes`).
 
 Shapes: [L] lanes; [R] rounds; [K] points of the real axis; [A] orders.
 """
@@ -23,23 +23,23 @@ _DEPTH = 30.0  # in log: samples are taken until they are this far below the lar
 _DIGITS = 28.0  # in log: what is left out of a line is this far below its largest value
 # lines tried, over the order
 _CENTRES = np.array([32.0, 16.0, 8.0, 4.0, 2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.11, 0.07, 0.04, 0.02])
-_MOST_LOSS = 16.0  # in log: by which errors may grow from where a line is sharpest
-_SPARED = 0.5  # in log: for fewer nodes the line may lie where they grow by as much
+_MOST_LOSS = 16.0  # in log: how much errors may grow from where a line is sharpest
+_SPARED = 0.5  # in log: further growth of errors that is accepted for fewer nodes
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
-_MOST_NODES, _MOST_SAMPLES = 4096, 1024  # of a line, and of both profiles together: longer ones are left to others
+_MOST_NODES, _MOST_SAMPLES = 4096, 1024  # of a line, and of both profiles together: more are left to other methods
 # powers of the moments behind Markov's bounds of the remove direction: each up to this, and some beyond, up to as many
 # standard deviations of X over its variance
 _MOST_POWER, _NUM_HIGHER, _HIGHEST = 32, 12, 14.0
 _NUM_SERIES = 48  # terms of the series behind a higher one; its later terms are bounded together
-# At least what rounding may take from their logarithms. Where a coefficient is a double its exponent is made of parts
+# Upper bound on what rounding takes from their logarithms. Where a coefficient is a double its exponent has parts
 # below 1700, as log i! + i log t < 1000: those of a product of coefficients err by 4 ULP of 3400 in all, 32 sums and
 # products of 32 terms by 36 ULP each, logarithms and their sums by 4 ULP of 3000: 27,000 ULP, or 3e-12.
 _SERIES_ERROR = 1e-11
-_LEAST_SERIES = 1e-280  # smaller coefficients say nothing: what underflow took from larger ones is below 1e-300
+_LEAST_SERIES = 1e-280  # smaller coefficients are not used: what underflow took from larger ones is below 1e-300
 
 
 class Saddles(NamedTuple):
-    """What steers: orders a [L, K], increasing, and about log M(a) of a round of mean length."""
+    """Steering only: orders a [L, K], increasing, and approximate log M(a) of a round of mean length."""
 
     orders: Real
     logs: Real
@@ -61,7 +61,7 @@ def saddles(of: Rule, steps: Real, scale: Real) -> Saddles:
 
 
 class Guide(NamedTuple):
-    """Transforms of rounds [R] on the real axis, and what they bound: knots of the add direction's delta, [R, K]."""
+    """Transforms of rounds [R] on the real axis, and the bounds they give on delta, add direction, at knots [R, K]."""
 
     steps: Real  # [R]
     c: Real  # increasing
@@ -89,7 +89,7 @@ def spread_of(of: Rule, lane: Any, steps: Real) -> Real:
 
 
 def last_knot(sigma: Real, tau: Real, top: Real) -> Real:
-    """Float arrays of one shape: epsilons from where on the geometric mean alone makes delta e^{top eps} tiny.
+    """Float arrays of one shape: epsilons beyond which the geometric mean alone makes delta e^{top eps} tiny.
 
     X is at least the geometric mean of the ratios: P[X < e^-eps] falls like e^{-(eps - mean)^2 / (2 tau^2)}.
     """
@@ -164,7 +164,7 @@ def _low_moments(sigma: Real, steps: Real) -> Real:
     """At least log E X^j [R, J], j = 2, 3, .. to `_MOST_POWER`.
 
     With c_i = E Y^i / (i! t^i) the moments are j! d_j, d_n = (1/n) sum_i ((t+1) i - n) c_i d_{n-i}: while n <= t + 1 no
-    term is negative, and beyond nothing is said.
+    term is negative, and beyond that there is no bound.
     """
     powers = np.arange(_MOST_POWER + 1.0)
     factorials = np.cumsum(np.log(np.maximum(powers, 1.0)))
@@ -181,7 +181,7 @@ def _low_moments(sigma: Real, steps: Real) -> Real:
 
 
 def other_rate(known: Guide, a: Real) -> tuple[Real, Real]:
-    """Of bounds e^{log} e^{-rate eps} on delta e^{-a eps}, remove direction, `a` [R, A]: rates and logs [R, A, J]."""
+    """Rates and logs [R, A, J] of bounds e^{log} e^{-rate eps} on delta e^{-a eps}, remove direction, at `a` [R, A]."""
     rates = a[:, :, None] + known.powers[:, None] - 1.0
     return rates, np.broadcast_to(known.log_markov[:, None], rates.shape)
 

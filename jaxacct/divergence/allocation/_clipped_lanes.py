@@ -44,21 +44,21 @@ from jaxacct.special import ULP, complex_log
 
 # They steer speed and tightness only: every error is bounded, whatever they are.
 _HALVINGS = 10  # of the range of the logarithm of the rate, some 10 wide
-_COARSE = 36  # tilts whose saddle points are looked at
+_COARSE = 36  # tilts at which saddle points are estimated
 _FURTHER = np.geomspace(1.15, 6.0, 10)  # orders beyond the last of them, over it
 _TILTS = np.array([-12.0, -8.0, -5.5, -4.0, -3.0, -2.0, -1.0, 0.0, 0.7, 1.4, 2.1, 2.8, 3.6, 4.4, 5.5, 7.0, 9.0, 12.0,
                    17.0, 24.0])  # certified tilts, in widths of the saddle point from it  # fmt: skip
-_FURTHER_TILTS = np.array([1.5, 2.0])  # and over the saddle point: what bounds moments of larger orders
-_LINES = slice(5, 15)  # those of them that the line is tried through
-_MOST_TILT, _MIDDLE = 0.96, 0.75  # of the rate, at most; of the largest tilt, where the saddle point is beyond it
+_FURTHER_TILTS = np.array([1.5, 2.0])  # more of them, over the saddle point, which bound moments of larger orders
+_LINES = slice(5, 15)  # those of `_TILTS` through which a line is tried
+_MOST_TILT, _MIDDLE = 0.96, 0.75  # largest tilt over the rate; share of it taken where the saddle point is beyond
 _ALIASES = 32.0  # in log: copies and what lies beyond the last node are kept this far below the moment
 _MOST_LOSS = 12.0  # in log: terms larger than the moment by more are not tried
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
-_MOST_NODES = 4096  # of a line: longer ones are left to others
+_MOST_NODES = 4096  # of a line: longer ones are left to other methods
 
 
 class Saddles(NamedTuple):
-    """What steers: orders a [L, K], increasing, and about log M(a) of one round; their tilts."""
+    """Steering only: orders a [L, K], increasing, approximate log M(a) of one round, and their tilts."""
 
     orders: Real
     logs: Real
@@ -67,7 +67,7 @@ class Saddles(NamedTuple):
 
 
 class Clipping(NamedTuple):
-    """What a lane's cutoff is made of: the clipped ratios, and what that takes away from delta over all rounds."""
+    """A lane's cutoff: the clipped ratios, and how much clipping takes away from delta over all rounds."""
 
     of: Rule
     cut: Cut
@@ -135,7 +135,7 @@ def saddles(at: Clipping, steps: Real) -> Saddles:
 
 
 def guesses(at: Clipping, steps: Real, known: Saddles, orders: Real) -> Real:
-    """About log M [L, A] at real orders [L, A]: steering only.
+    """Approximate log M [L, A] at real orders [L, A]: steering only.
 
     As if log X were the sum of the logarithms of 1 + W_i/t: close where X is near 1.
     """
@@ -151,7 +151,7 @@ def guesses(at: Clipping, steps: Real, known: Saddles, orders: Real) -> Real:
 
 
 def saddle_of(at: Clipping, steps: Real, known: Saddles, order: Real) -> tuple[Real, Real, Real]:
-    """About the tilt of the saddle point of M(order) [L], its width in log l, and the variance of X so tilted."""
+    """Approximate tilt of the saddle point of M(order) [L], its width in log l, and the variance of X so tilted."""
     every = np.arange(len(order))
     above = np.clip((known.orders < order[:, None]).sum(1), 1, known.orders.shape[1] - 1)
     (x0, x1), (y0, y1) = ((np.log(x[every, above - 1]), np.log(x[every, above])) for x in (known.orders, known.tilts))
@@ -162,7 +162,7 @@ def saddle_of(at: Clipping, steps: Real, known: Saddles, order: Real) -> tuple[R
 
 
 class Bounds(NamedTuple):
-    """Certified transforms of the rounds [R] on the real axis: what bounds moments and copies."""
+    """Certified transforms of the rounds [R] on the real axis, which bound moments and copies."""
 
     steps: Real  # [R]
     tilts: Real  # [R, K], l > 0, increasing
@@ -232,7 +232,7 @@ def lines(at: Clipping, lane: Any, known: Bounds, order: Real, height: Real, log
     centre = centre[first, best] / known.steps[first]
     spacing = 2.0 * math.pi / spans[every, best]
     heights = reaches[every, best][:, None] * _REACHES  # over t
-    # towards the line's end less is wanted of the moments
+    # towards the line's end the moments need less precision
     share = np.linspace(0.0, 1.0, 5)
     top = log_gamma(a[:, None] + 1.0 + 1j * h[:, None] * share)[0].real + 0.5 * math.pi * h[:, None] * share
     wanted = log_moment - (top - _ALIASES * share**2).max(1) - _ALIASES
@@ -312,7 +312,7 @@ class Table:
         return scale + np.log(size), np.angle(total) + log_factor.imag, relative
 
     def _tail(self, orders: Real) -> Real:
-        """log of at least what lies beyond the nodes at real orders [R, A]."""
+        """log of an upper bound on what lies beyond the nodes, at real orders [R, A]."""
         return self._log_beyond - np.log(math.pi * orders) - orders * np.log(self._first)
 
     def _copies(self, orders: Real) -> Real:
@@ -325,11 +325,11 @@ class Table:
 
 
 def log_fall(at: Clipping, lane: Any, known: Bounds, order: Real, heights: Real, log_moment: Real) -> Real:
-    """At least log |M(order + ib)/M(order)| [R, B] for every b >= `heights` [R, B].
+    """Upper bounds [R, B] on log |M(order + ib)/M(order)| for every b >= `heights` [R, B].
 
     `log_moment` [R] is at most log M(order).
 
-    The phi that is best without the moment, which changes little: prod q_phi is prod Q e^{k X} with
+    It takes the phi that is best without the moment, which changes little: prod q_phi is prod Q e^{k X} with
     k = rate t (1 - cos phi), and by Hoelder's inequality, m = l/(2k) >= 1,
 
         E[X^a e^{kX} prod Q] <= M(a)^{1 - 1/m} E[X^a e^{(l/2) X} prod Q]^{1/m},

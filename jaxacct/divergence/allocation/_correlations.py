@@ -38,7 +38,7 @@ def correlated(table: Complex | Real, weights: Complex | Real, every: int, count
 
 
 def correlated_above(table: Real, weights: Real, every: int, count: int) -> Real:
-    """At least the same, of a table and weights that are not negative: of the largest in each `every` of the table."""
+    """Upper bounds on these sums, table and weights >= 0: each `every` entries of the table count as the largest."""
     blocks = np.pad(table, (0, -len(table) % every)).reshape(-1, every).max(1)
     return np.repeat(correlated(blocks, weights, 1, -(-count // every)), every, axis=-1)[:, :count]
 

@@ -1,7 +1,7 @@
 """Moments of X = (1/t) sum Y_i of every real order above 1, Gaussian pair, by a certified trapezoid in a logarithm.
 
-E_Q[X^a] is the moment of order a of the *remove* direction of 1-out-of-t random allocation. Between the integer orders,
-which have a sum of positive terms (`jaxacct.divergence.allocation._powers`), it takes a Laplace transform: the integer
+E_Q[X^a] is the moment of order a of the *remove* direction of 1-out-of-t random allocation. At integer orders it is a
+sum of positive terms (`jaxacct.divergence.allocation._powers`). Between them a Laplace transform is needed: the integer
 moments do not determine the others (the law is lognormal).
 """
 
@@ -32,12 +32,12 @@ from jaxacct.special import (
 )
 from jaxacct.special._namespace import is_jax, row_map, scan, with_rows, xp
 
-# They steer speed and tightness: what they leave out is bounded and added. The rounding that is booked does not depend
-# on the numbers of nodes: look at it before raising them.
+# They steer speed and tightness: what they leave out is bounded and added. The bound on rounding does not depend on the
+# numbers of nodes: check it before raising them.
 _NUM_V = 512  # nodes in v = log z
 _NUM_G = 1024  # nodes in the Gaussian variable g
 _AT_ONCE = 32  # nodes in v that are worked on together
-_BLOCK = 32  # nodes in g that are added up at a time; the rounding booked in `_log_transforms` relies on short sums
+_BLOCK = 32  # nodes in g that are added up at a time; the bound on rounding in `_log_transforms` relies on short sums
 _G_TAIL = 9.5  # standard deviations to which the window in g reaches
 _DECAY = 40.0  # the grid in v ends where about e^-40 of the rest is left out
 _GROUPS = (3.0, 6.0, math.inf)  # orders between two of these share a table; one for high orders is coarser at low noise
@@ -92,7 +92,7 @@ def _group_rdp(sigma: jax.Array, t: jax.Array, a: NDArray[Any]) -> jax.Array:
 
     a_, r_ = (xp.asarray(x, xp.float64)[:, None] for x in (a, r))
     log_gamma = xp.asarray([math.lgamma(x) for x in r], xp.float64)[:, None]
-    # convexity: at least the line through two integer orders above
+    # by convexity log E X^a is at least the line through the two integer orders above
     least = xp.maximum(whole[n - 1] - (1.0 - share) * (whole[n] - whole[n - 1]), 0.0)
     v_min = -xp.max((_DECAY + whole[n] - least) / r_, axis=0)
     mean, tau = -0.5 / (sigma * sigma), 1.0 / (sigma * xp.sqrt(t))

@@ -1,7 +1,7 @@
-"""The likelihood ratio of one Gaussian step on a grid, whole and smoothly cut off: tables with certified errors.
+"""The likelihood ratio of one Gaussian step on a grid, whole or smoothly cut off: tables with certified errors.
 
 Y = exp(s g - s^2/2), s = 1/sigma, g standard normal under Q; W = Y - 1. A cutoff is a weight Q(rate Y) between 0 and 1
-that falls smoothly around Y = SHARPNESS/rate (`Cut`); as a function it is never to be confused with the measure Q.
+that falls smoothly around Y = SHARPNESS/rate (`Cut`); this function Q is not to be confused with the measure Q.
 """
 
 import math
@@ -16,15 +16,15 @@ Real = NDArray[Any]
 Complex = NDArray[Any]
 
 SHARPNESS = 32  # m of the cutoff: the larger, the narrower its fall; the series below are sized for this value
-TABLE_ERROR = 2.0**-44  # relative error booked for the cutoff's tables: m times the ratio's 4 ulp, some 100 ulp more
-# e^-w w^m/m! is formed as e^-w (w/_SCALE)^m times _LEADING, so that the power does not overflow
+TABLE_ERROR = 2.0**-44  # relative error allowed for the cutoff's tables: m times the ratio's 4 ulp, some 100 ulp more
+# e^-w w^m/m! is computed as e^-w (w/_SCALE)^m times _LEADING, so that the power does not overflow
 _SCALE = 13.0
 _LEADING = math.exp(SHARPNESS * math.log(_SCALE) - math.lgamma(SHARPNESS + 1.0))
-LARGEST = 1e9  # w is clipped to this before a power of w is formed: beyond, its product with e^-w is 0 in doubles
+LARGEST = 1e9  # w is clipped to this before a power of w is taken: beyond, its product with e^-w is 0 in doubles
 
 
 def product(a: Any, b: Any) -> tuple[Any, Any]:
-    """A tuple: the rounded product a b, and what it lacks to the true one, exactly."""
+    """A tuple: the rounded product a b, and the exact difference of the true product from it."""
     return a * b, product_error(a, b)
 
 

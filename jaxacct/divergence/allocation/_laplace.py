@@ -18,16 +18,16 @@ from jaxacct.divergence.allocation._phases import Phases
 from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
 from jaxacct.special._namespace import row_map, stop_gradient, xp
 
-# They steer speed and tightness: what they leave out is bounded and added. The rounding that is booked does not depend
-# on _NUM_Z, but is stated for it in `_log_laplace_difference`.
+# They steer speed and tightness: what they leave out is bounded and added. The bound on rounding does not depend on
+# _NUM_Z, but `_log_laplace_difference` states it for this value.
 _NUM_Z = 512  # nodes in the Gaussian variable z
 _AT_ONCE = 32  # nodes in v that are worked on together
 _Z_TAIL = 9.5  # standard deviations to which the window in z reaches, at least
 _LOG_Z_TAIL = math.log(0.5 * math.erfc(_Z_TAIL / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 _LOG_LEFT = 45.0  # what lies left or right of the grid in v = log s is meant to be e^-45 of the moment less 1
 _V_MIN = -25.0  # that grid begins here, or further left, for p < 0
-_LEAST_V = -30.0  # and for p > 0 not left of here
-_MOST_LOG = 600.0  # of u = s/t, so that it is a double; psi falls, so that psi(e^600) bounds what is beyond
+_LEAST_V = -30.0  # and for p > 0 it begins no further left than here
+_MOST_LOG = 600.0  # largest log of u = s/t, so that u is a double; psi falls, so that psi(e^600) bounds what is beyond
 # half widths of the strip in z, in units of sigma, among which the one with the least error is taken
 _TURNS = 0.5 * math.pi * np.array([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 
@@ -82,9 +82,9 @@ def _columns(exponents: Sequence[float]) -> tuple[jax.Array, jax.Array]:
 def _left_end(exponents: Sequence[float], log_variance: jax.Array, least_noise: jax.Array) -> jax.Array:
     """The beginning v_min [L] of the grid in v, for noise multipliers of at least `least_noise` [L]: any is valid.
 
-    Near order 2 (p = -2) the sum decays like s^(p + 2) only, and s^2 Var(X)/2 is sharp only once s Y is small at the Y
-    that make up the variance, about e^{3/(2 sigma^2)}. For p > 0 what is left of it is e^-45 of about p^2 Var X, where
-    that is small, else of p.
+    Near order 2 (p = -2) the sum decays only like s^(p + 2), and s^2 Var(X)/2 is sharp only once s Y is small at the Y
+    that make up the variance, about e^{3/(2 sigma^2)}. For p > 0 what lies left of it is e^-45 of about p^2 Var X,
+    where that is small, else of p.
     """
     p = min(exponents)
     if p < 0.0:
@@ -262,7 +262,7 @@ def _rule(sigma: jax.Array, t: jax.Array, largest_shift: jax.Array) -> _Rule:
 
 
 def _log_below(rule: _Rule, u: jax.Array, x: jax.Array, value: jax.Array, below: jax.Array) -> jax.Array:
-    """At least log(phi(s) - e^-s), [L], where u <= 1 (`below`): from x = uW and `value` = e^-x at the nodes."""
+    """Upper bound [L] on log(phi(s) - e^-s) where u <= 1 (`below`), from x = uW and `value` = e^-x at the nodes."""
     s, log_tail = rule.s, math.log(2.0) + _LOG_Z_TAIL
     variance = xp.exp(xp.minimum(s * s, 700.0))
     beyond = 2.0 * xp.exp(log_normal_tail(rule.edges[1] - s))  # of Y
@@ -293,7 +293,7 @@ def _log_above(
     value: jax.Array,
     below: jax.Array,
 ) -> jax.Array:
-    """At least log(phi(s) - e^-s), [L], where u > 1 (not `below`): from `value` = e^(A - f) at the nodes."""
+    """Upper bound [L] on log(phi(s) - e^-s) where u > 1 (not `below`), from `value` = e^(A - f) at the nodes."""
     s, edges = rule.s, rule.edges
     floor = 0.5 * centre * centre + fallen  # A
     edge_ratio = xp.exp(s * edges - 0.5 * s * s)

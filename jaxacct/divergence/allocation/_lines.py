@@ -24,12 +24,12 @@ from jaxacct.divergence.allocation._rule import Cut, Rule
 from jaxacct.divergence.allocation._transform import INNER, transform, weighted_transform
 from jaxacct.special import ULP, complex_exp, complex_log, rows_times_rows, turn
 
-MAX_NODES = 2**14  # a line that wants more gives the trivial bound: it limits time and memory, and any value is valid
+MAX_NODES = 2**14  # a line that needs more gives the trivial bound: it limits time and memory, and any value is valid
 _BLOCK = 4 * INNER  # nodes of a line for one question are a multiple of it
 
 
 class Bracket(NamedTuple):
-    """What an answer is made of: a value, its derivative in x, and bounds on its error, [R, J]."""
+    """A value, its derivative in x, and bounds on its error, [R, J] each."""
 
     value: Real
     slope: Real
@@ -38,7 +38,7 @@ class Bracket(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """What bounds the sum over j != 0 in (1), the copies, for the measure of X behind a line; [R, 1] where not said."""
+    """What bounds the sum over j != 0 in (1), the copies, for the measure of X behind a line; [R, 1] if not said."""
 
     mass: Real | float  # of the measure
     excess: Real | float  # at least its E(a)_+ at x = 0
@@ -63,7 +63,7 @@ class Copies(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What the trapezoids (1) on vertical lines are made of: terms, and what bounds their errors; [R, 1] if not said.
+    """The trapezoids (1) on vertical lines: their terms, and what bounds their errors; [R, 1] if not said.
 
     At x the terms are e^{log_scale} e^{z (x + shift)} terms.
     """
@@ -79,7 +79,7 @@ class Line(NamedTuple):
 
     @property
     def log_whole(self) -> Real:
-        """About log Phi at the centre [R, 1]."""
+        """Approximate log Phi at the centre [R, 1]."""
         first = np.log(2.0 * math.pi / self.spacing * np.abs(self.terms[:, :1])) + self.log_scale
         found: Real = first + 2.0 * np.log(self.centre) + self.centre * self.shift
         return found
@@ -96,7 +96,7 @@ class Line(NamedTuple):
         return (inner.real * coarse.real - inner.imag * coarse.imag).sum(1)
 
     def values(self, x: Real) -> tuple[Real, Real, Real]:
-        """The values [R, J] at arguments `x` [R, J]; how far too low, and how far too high they are at most."""
+        """The values [R, J] at arguments `x` [R, J]; bounds on how far too low, and how far too high, they are."""
         moved, sizes = x + self.shift, np.abs(self.terms)
         log_scale = self.centre * moved + self.log_scale
         total, lost, turned = ((sizes * y).sum(1, keepdims=True) for y in (1.0, self.relative, np.abs(self._nodes)))
@@ -116,7 +116,7 @@ class Line(NamedTuple):
 
 
 def num_nodes(period: float, log_sizes: Real, heights: Real, floor: float) -> tuple[int, float]:
-    """Int and float: how many nodes, in whole blocks, the tail needs to fall below e^floor; log of a bound on the tail.
+    """Int and float: the number of nodes, in whole blocks, at which the tail is below e^floor; log of a bound on it.
 
     `log_sizes` [K] bounds log |Phi| from each of the `heights` [K] on. Beyond node N the sum of h/(pi y^2) is at most
     1/(pi (y_N - h/2)). The bound is inf where that would take more than MAX_NODES.

@@ -2,10 +2,11 @@
 
     E X^-p = (1/Gamma(p)) int_0^inf c^{p-1} E e^{-cX} dc,   p > 0.
 
-E e^{-cX} is convex in c, so that on a cell it lies below its chord: the integral of c^{p-1} times that is closed. With
-the last knot C and x = (p + 1)/C, where X >= x the rest is at most C^p E e^{-CX}, since the integrand falls like
-e^{-c/C} or faster there. Where X < x it is at most X^-p, and X is at least the geometric mean of the ratios, which is
-lognormal: for one step it is X itself. Looser than `jaxacct.divergence.allocation._added_lanes`, and much cheaper.
+E e^{-cX} is convex in c, so that on a cell it lies below its chord: the integral of c^{p-1} times the chord has a
+closed form. With the last knot C and x = (p + 1)/C, where X >= x the rest is at most C^p E e^{-CX}, since the integrand
+falls like e^{-c/C} or faster there. Where X < x it is at most X^-p, and X is at least the geometric mean of the ratios,
+which is lognormal: for one step it is X itself. This is looser than `jaxacct.divergence.allocation._added_lanes`, and
+much cheaper.
 
 Shapes: [R] rounds; [K] knots; [P] powers.
 """
@@ -44,7 +45,7 @@ def log_negative_moments(sigma: Real, steps: Real, powers: Real) -> Real:
     whole = 0.5 * (powers * tau) ** 2 - powers * mean
     pieces.append(factor + log_normal_tail(-z) + 1e-9 + whole)
     found = np.minimum(np.logaddexp.reduce(np.stack(pieces), axis=0) - factor, whole)
-    # the parts of each exponent err by some 8 ULP, and adding up by one for each knot
+    # the parts of each exponent err by some 8 ULP, and the sum by one for each knot
     size = powers * (np.abs(low) + np.abs(high) + np.abs(mean)) + np.abs(factor) + (powers * tau) ** 2 + z * z
     return np.maximum(found, 0.0) + factor_error + 2.0**-40 + 256.0 * ULP * size
 

@@ -1,4 +1,4 @@
-"""Sums over nodes that give moments: at many heights above one order, or at real orders; every error bounded."""
+"""Sums over nodes that give moments, at many heights above one order or at real orders, with every error bounded."""
 
 import math
 from typing import NamedTuple
@@ -9,8 +9,8 @@ from jaxacct.divergence.allocation._grid import Complex, Real
 from jaxacct.special import ULP, complex_exp, cos_and_sin, log_up, rows_times, rows_times_rows
 
 # They steer speed and tightness only: every error is bounded, whatever they are.
-_GROWTH = 32.0  # in log: by which terms of a block of heights may change beside each other
-SMALL = 100.0  # in log: terms this far below the largest are not told apart
+_GROWTH = 32.0  # in log: how far terms may change relative to each other within a block of heights
+SMALL = 100.0  # in log: terms this far below the largest are not distinguished
 
 
 class Nodes(NamedTuple):
@@ -41,7 +41,7 @@ class Nodes(NamedTuple):
         their block count as that, or as nothing.
         """
         base = self.log_z
-        # in a block of b the terms change by at most e^_GROWTH beside each other
+        # in a block of b the terms change by at most e^_GROWTH relative to each other
         inner = 1 if count == 1 else 1 << (((max(count, 2) - 1).bit_length() + 1) // 2)
         while inner > 1 and inner * step * float(np.abs(base.imag).max()) > _GROWTH:
             inner //= 2
@@ -68,5 +68,5 @@ class Nodes(NamedTuple):
 
 
 def rounded_up(log_value: Real, relative: Real) -> Real:
-    """At least the logarithm, a float array, of what is known to a relative error; inf where that is large."""
+    """Float array: an upper bound on the log of what is known to a relative error; inf where that error is large."""
     return np.where(relative < 0.5, log_up(log_value + np.log1p(relative), 16), np.inf)

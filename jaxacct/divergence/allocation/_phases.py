@@ -1,4 +1,4 @@
-"""Epochs whose noise changes, and unfinished ones: what the average X = (1/t) sum Y_i is made of.
+"""Epochs whose noise changes, and unfinished ones: the phases behind the average X = (1/t) sum Y_i.
 
 The t steps of an epoch come in phases of n_j steps of noise multiplier sigma_j. Steps not yet done reveal nothing:
 their Y_i is 1, a phase without noise in X, left out of the sums; so t may exceed the sum of the n_j.
@@ -13,7 +13,7 @@ from jaxacct.special._namespace import xp
 
 
 class Phases(NamedTuple):
-    """Phases of equal noise, each with its steps done, for L lanes; of one lane on the host numbers."""
+    """Phases of equal noise, each with its steps done, for L lanes; plain numbers for one lane on the host."""
 
     noise_multipliers: tuple[Any, ...]  # [L] for each phase: sigma_j
     counts: tuple[Any, ...]  # [L] for each phase: n_j, steps done with that noise
@@ -21,7 +21,7 @@ class Phases(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is known to be one phase of all steps."""
+        """Whether the epoch is known to be a single phase of all steps."""
         return len(self.counts) == 1 and self.counts[0] is self.num_steps
 
     @property
@@ -35,10 +35,10 @@ class Phases(NamedTuple):
 
     @property
     def mean_noise(self) -> Any:
-        """The noise multiplier [L], rounded down, of all t steps that gives the same geometric mean."""
+        """The noise multiplier [L], rounded down, with which all t steps would have the same geometric mean."""
         if self.is_whole:
             return self.noise_multipliers[0]
-        # no noise is below the least normal double, and so none that stands for them
+        # no noise multiplier is below the least normal double, and so neither is the one for all steps
         return xp.maximum(down(1.0 / xp.sqrt(self.mean_precision), 8), LEAST_NORMAL)
 
 

@@ -5,8 +5,8 @@ exponential moments: one line through the saddle point (`plan_add`). The right t
 has none. So every step is split smoothly, 1 = Q(Y) + (1 - Q)(Y) (`Cut`): with all steps weighted
 by Q the measure may be tilted, a line with c < 0; what is left, of small mass, is a line with c > 0 of the difference
 of two transforms (`plan_remove`). The terms of both are about as large as the value itself, whatever its size, and the
-difference decays along the line as fast as the cutoff is smooth, however narrow the bulk of X is against its tail. In
-what follows a step is low or high by the share Q or 1 - Q of it.
+difference decays along the line as fast as the cutoff is smooth, however narrow the bulk of X is against its tail.
+Below, the share Q of a step is called low, and the share 1 - Q high.
 """
 
 import math
@@ -99,7 +99,7 @@ def setting(noise_multiplier: float, num_steps: float, steps_done: float) -> Set
 
 
 class Remove(NamedTuple):
-    """What E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0, is made of; for a line not needed, a bound on it."""
+    """The parts of E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0; a bound in place of a line not needed."""
 
     low: Line | None  # all steps weighted by Q
     low_centres: Real  # [K], c < 0 of Chernoff bounds on low
@@ -148,8 +148,8 @@ def _share(at: Setting, mass: Any, mean: Any) -> Any:
 def plan_remove(at: Setting, x: float) -> Remove:
     """`Remove` (two lines, or bounds on them) for arguments near one float `x` >= 0.
 
-    Of the rates of the cutoff and the tilts tried, those are taken whose lines have about the fewest nodes, larger
-    terms counting as more nodes (_PRICE).
+    Of the cutoff's rates and the tilts that are tried, it takes those whose lines have about the fewest nodes, where
+    larger terms count as more nodes (_PRICE).
     """
     of, n, t = at.of, at.n, at.t
     _, right, further = at.tails

@@ -1,4 +1,4 @@
-"""The average X = (1/t) sum Y_i of t independent likelihood ratios, to integer powers.
+"""Moments of integer order of the average X = (1/t) sum Y_i of t independent likelihood ratios.
 
 E_Q[X^a] is the moment behind the remove direction of 1-out-of-t random allocation: P-bar is the
 law with the record in one uniform step, Q^t the law without it, X their likelihood ratio.
@@ -34,7 +34,7 @@ MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequalit
 
 
 def tree_rounding(log_total: Any, n: Any) -> Any:
-    """What [..] the logarithm of a sum of `n` terms >= 1, over n, is raised by.
+    """How much [..] the logarithm of a sum of `n` terms >= 1, over n, is raised for rounding.
 
     See docs/numerics/allocation.md, "Whole orders of allocation", for these numbers and those of the functions below.
     """
@@ -42,7 +42,7 @@ def tree_rounding(log_total: Any, n: Any) -> Any:
 
 
 def excess_rounding(log_total: Any, n: Any) -> Any:
-    """What [..] log(E X^n - 1), a sum of `n` terms, is raised by."""
+    """How much [..] log(E X^n - 1), a sum of `n` terms, is raised for rounding."""
     return ULP * (4.0 * finite_size(log_total) + n + 72.0)
 
 
@@ -54,7 +54,7 @@ def bracket_above(s2: Any, k: Any) -> Any:
 
 
 def power_above(log_v: Any, log_t: Any, k: Any) -> Any:
-    """log (v/t)^(k-1) [..], rounded up, by enough for the two sums that it enters; k >= 1."""
+    """log (v/t)^(k-1) [..], rounded up by enough for the two sums that it enters; k >= 1."""
     size = 10.0 + 11.0 * xp.abs(log_v) + 10.0 * xp.abs(log_t)
     return (k - 1.0) * (log_v - log_t + ULP * stop_gradient(size))
 
@@ -63,7 +63,7 @@ def power_above(log_v: Any, log_t: Any, k: Any) -> Any:
 def log_factorial_parts(max_order: int) -> tuple[Real, Real]:
     """log n! for n = 0..A as two arrays [A + 1] to be added, so that differences keep their digits.
 
-    It is the sum of log i as rounded, i = 2..n: a difference errs by no more of itself than these do, 4 ULP, and 2.
+    It is the sum of the rounded log i, i = 2..n: a difference errs relatively by no more than these, 4 ULP, plus 2.
     """
     exact, high, low = Fraction(0), [], []
     for n in range(max_order + 1):
@@ -90,7 +90,7 @@ def log_excess(phases: Phases, *, max_order: int) -> Any:
 
     (the series D = sum (M_n - 1) x^n / n! = e^x (G - 1), G that of X - 1, has D' = D + H G'/G, H that of X). Sums of
     positive terms throughout: equals, for one phase of all steps, the integer-partition sum of Feldman & Shenfeld 2025,
-    Corollary 4.10, in O(A^2) for all orders and each phase. Each logarithm is rounded up by what it errs by, so that
+    Corollary 4.10, in O(A^2) for all orders and each phase. Each logarithm is rounded up by its error bound, so that
     all are upper bounds: about A^2 ULP in the end. The two recursions run in one loop.
     """
     if not is_jax(*phases):
@@ -227,7 +227,7 @@ def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) 
 
     the power of a power series in log space (RA-S12, RA-X1: equals the integer-partition sum of
     Feldman & Shenfeld 2025, Theorem 4.8). `num_steps` [L] is t, below 2^num_bits (static). All terms are positive, and
-    every logarithm is rounded up by what it errs by. The 1 is not split off, so the rounding is absolute: some
+    every logarithm is rounded up by its error bound. The 1 is not split off, so the rounding is absolute: some
     2^-52 a num_bits of (a - 1) R_a times the logarithms at hand. Infinite moments give infinite divergences.
     """
     max_order = log_moments.shape[0] - 1

@@ -8,7 +8,7 @@ After n < t steps of the epoch the ratio is 1 + (1/t) sum_{j<=n} (Y_j - 1): the 
 (n/t) delta_n(log(1 + (t/n)(e^eps - 1))) with delta_n the remove profile of 1-out-of-n, and likewise to
 (1 - e^eps (1 - n/t)) delta_n(-log(1 - (t/n)(1 - e^-eps))), or 0 where this argument is not defined, for add.
 
-`jaxacct.divergence.allocation._lines` has the sums and what bounds their errors; no error is estimated from the numbers
+`jaxacct.divergence.allocation._lines` has the sums and bounds on their errors; no error is estimated from the numbers
 found. Where a bound is not tight the interval is wide, at worst [0, 1] for delta and [0, inf] for epsilon.
 """
 
@@ -22,7 +22,7 @@ from jaxacct.divergence.allocation._lines import Bracket, Line
 from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles, setting
 from jaxacct.special import ULP, rows_times
 
-# The range that is answered; outside it the bounds are trivial. Of noise multipliers: with less noise the grids would
+# The range of noise multipliers that is answered; outside it the bounds are trivial. With less noise the grids would
 # be long, with more W is within rounding of 0.
 _LEAST_NOISE, _MOST_NOISE = 0.08, 1e3
 _MOST_STEPS = 2.0**40  # steps of an epoch
@@ -30,7 +30,7 @@ _MOST_STEPS = 2.0**40  # steps of an epoch
 _MAX_PLANS = 4  # sets of lines planned for one epsilon
 _MAX_NEWTON = 40  # Newton's steps on one set of lines
 _SETTLED = 3.0  # in log delta: lines planned this close to the root are as tight there, within a factor of some units
-_MOST_LOG = 709.7  # of t e^epsilon, remove direction: beyond it that is no double, and nothing is said
+_MOST_LOG = 709.7  # log of t e^epsilon, remove direction: beyond it that overflows, and the bounds are trivial
 
 
 class AllocationProfile:
@@ -109,7 +109,7 @@ class AllocationProfile:
         return self._confirmed(lines, root, 1.25 * error / max(-slope, 1e-300) + 4.0 * ULP * root, delta)
 
     def _guess(self, delta: float) -> float:
-        """About the epsilon of `delta`: steering only."""
+        """Approximate epsilon at `delta`: steering only."""
         target = math.log(delta)
         if self._guide is not None:
             x = np.minimum(self._guide.x, 0.0)
@@ -142,7 +142,7 @@ class AllocationProfile:
         return x, slope, error
 
     def _confirmed(self, lines: Line | Remove, root: float, step: float, delta: float) -> Ends[Real]:
-        """Ends `step` or more beside the root: below, delta was found at least `delta`, above, at most `delta`."""
+        """Ends `step` or more from the root: at the lower one delta is certified >= `delta`, at the upper one <= it."""
         lower, upper = 0.0, math.inf
         tries, step = (12, step) if math.isfinite(step) else (1, 0.0)  # of a root without bounds: is it 0?
         for _ in range(tries):

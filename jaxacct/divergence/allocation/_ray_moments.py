@@ -36,12 +36,12 @@ from jaxacct.divergence.allocation._real import log_transform
 from jaxacct.divergence.allocation._rule import Rule, Shape, one_rule
 from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, rows_times, turn, turned_sums
 
-POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are had
+POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are available
 # They steer speed and tightness only: what is left out is bounded.
 _DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept this far below the moment
 _STRIPS, _STEEP = 58.0, 0.45  # in log: what the rule leaves out, the second over the square of the noise multiplier
-_LOSS = 22.0  # in log: by which the terms may exceed the moment at the largest height, where little is wanted of it
-MOST_NODES = 40000  # with more, `RayMoments` only has its `ray`: it limits time and memory
+_LOSS = 22.0  # in log: how far the terms may exceed the moment at the largest height, where little precision is needed
+MOST_NODES = 40000  # with more, a `RayMoments` has its `ray` but no terms: it limits time and memory
 _ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
 
 
@@ -55,7 +55,7 @@ class _Sums(NamedTuple):
 
 
 def _rule(noise_multiplier: float, power: int) -> Rule:
-    """`Rule` for moments to the order `power`; with little noise these are large beside what is summed at large u."""
+    """`Rule` for moments up to order `power`; with little noise these are large beside what is summed at large u."""
     digits = _STRIPS + _STEEP / noise_multiplier**2
     return one_rule(noise_multiplier, Shape(0.88, 0.0, -10.0, 9.5, float(max(power, 2)), digits))
 
@@ -130,7 +130,7 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     beyond = np.exp(-np.minimum(0.999 * math.cos(angle - eta) * u * last, 600.0))
     complex_u = u * complex(math.cos(angle), math.sin(angle))
     found = correlated(fall, weights, every, count)
-    # of the powers of Y too
+    # rounding of the powers of Y, too
     sizes = sizes * (1.0 + 8.0 * ULP / rounding * np.arange(power + 1.0)[:, None])
     error = correlated_above(fall_error + rounding * moduli, sizes, every, count)
     moment = np.array([math.exp(0.5 * i * (i - 1) * s * s) for i in range(power + 1)])[:, None]
@@ -139,7 +139,7 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     value = correlated(centred, weights[:1], every, count)[0] - complex_u
     near = correlated_above(centred_error + rounding * np.abs(centred), sizes[:1], every, count)[0] + slip * u
     near = near + u**2 * square * (strips + turned * (left + right[2]))
-    # where u is large, psi_0 is small beside what the centred sum is made of
+    # where u is large, psi_0 is small beside the terms of the centred sum
     base_error = near + 2.0 * ULP * (1.0 + u)
     base = np.where(error[0] < base_error, found[0], 1.0 + value)
     base_error = np.minimum(error[0], base_error)
@@ -177,7 +177,7 @@ class Ray(NamedTuple):
     """A grid in v - log t, which rounds of other lengths may share."""
 
     first: float  # its first node
-    every: int  # steps of it in a step of the grid in the Gaussian variable, over sigma
+    every: int  # its steps in one step, over sigma, of the grid in the Gaussian variable
     num_nodes: int
     angle: float  # theta
 
@@ -191,7 +191,7 @@ def _best_angle(p: float, height: float) -> float:
 
 
 def log_moment_guess(noise_multiplier: float, num_steps: float, orders: Real) -> Real:
-    """About log E X^a [A] at real orders a: steering only.
+    """Approximate log E X^a [A] at real orders a: steering only.
 
     As if log X were the sum of the logarithms of 1 + W_i/t: exact at t = 1, and close where X is near 1.
     """
@@ -268,7 +268,7 @@ class RayMoments:
         return high
 
     def _log_tails(self, v: Real, angle: float, orders: Real) -> Real:
-        """log of at least the terms' sum beyond each `v`, but for e^{-angle b}, at real orders a, [A, V].
+        """log of upper bounds [A, V] on the terms' sum beyond each `v`, without e^{-angle b}, at real orders a.
 
         Turning all g_i by the same i phi sigma leaves e^{t (phi sigma)^2/2} E[X^j e^{-rho c X}], rho >= 1 and
         c = |u| cos(angle - phi). For j > 0, X^j e^{-rho c X} <= (j/(e eta rho c))^j e^{-(1 - eta) c X}, and the sum of
@@ -308,7 +308,7 @@ class RayMoments:
             log_k = log_base + complex_log(total)
             rounding = 8.0 * ULP * (4.0 + np.abs(log_base))
             whole = whole + np.expm1(np.minimum(t * np.log1p(1.1 * small / size), 700.0)) + rounding
-            # what is known badly is at most what it can be: |K| <= |psi_0|^t max(1, |r_i|)^j, and E X^j
+            # where the error is large K is bounded: |K| <= |psi_0|^t max(1, |r_i|)^j, and <= E X^j
             bad = ~(whole < 0.05)
             largest = np.maximum(1.1 * (np.abs(r) + r_error).max(0, initial=0.0), 1.0)
             most = self._power * np.log(largest) + t * np.log(size + small) + 1e-9 * t
@@ -322,7 +322,7 @@ class RayMoments:
         return Nodes(log_u.conj(), (log_k + self._power * log_u + math.log(self._h)).conj(), whole)
 
     def _place_errors(self, log_u: Complex) -> Real:
-        """What log u errs by, and its product with a number, over that number."""
+        """Bound on the error of log u, and of its product with a number over that number."""
         return ULP * (2.0 * math.log(self._t) + 6.0 * np.abs(log_u))
 
     def __call__(self, order: float, step: float, count: int) -> tuple[Real, Real, Real]:
@@ -347,8 +347,8 @@ class RayMoments:
     def _turned(self, order: float, step: float, count: int) -> tuple[Complex, Real, Real]:
         """The terms' sums at those s over e^log_scale; their errors; and log_scale, [count] each.
 
-        All heights share the size of the terms, but for e^{-angle b}. Terms below e^-`SMALL` of the largest count as
-        that. Places v are written as that of the largest term and multiples of h.
+        All heights share the size of the terms, except for e^{-angle b}. Terms below e^-`SMALL` of the largest count as
+        that. Each place v is that of the largest term plus a multiple of h.
         """
         log_z, log_terms, relative = self._nodes
         b = step * np.arange(count)
@@ -380,10 +380,10 @@ class RayMoments:
         return rounded_up(log_scale + np.log(size) - gammas, relative + copies)
 
     def _before(self, s: Complex, log_scale: Real) -> tuple[Complex, Real]:
-        """The terms left of the grid at orders `s`, over e^log_scale, and what they err by: a geometric series.
+        """The terms left of the grid at orders `s`, over e^log_scale, and a bound on their error: a geometric series.
 
         On the ray |K(u) - K(u_1)| <= |u_1| E X^{j+1} for |u| <= |u_1|, u_1 the first node: with K(u_1) for all of them
-        the terms are that node's divided by e^{(j-s) h}, again and again.
+        the terms are that node's divided by powers of e^{(j-s) h}.
         """
         w, first = (self._power - s) * self._h, self._left + self._h
         fall, growth = expm1(w), np.exp(w.real)
@@ -413,5 +413,5 @@ class RayMoments:
         return np.where((b <= spacing) & (falls >= 2.0 + 0.45 * (self._power - order)), copies, np.inf)
 
     def log_decay(self, height: float) -> float:
-        """At least log |M(a + ib)/M(a)|, for every a and b >= `height`."""
+        """Upper bound on log |M(a + ib)/M(a)|, for every a and every b >= `height`."""
         return -0.5 * (self._tau * height) ** 2

@@ -34,7 +34,7 @@ def high_mass(of: Rule, cut: Cut) -> tuple[Real, Real, Real]:
 
 
 def rough_transform(of: Rule, cut: Cut | None, u: Real) -> tuple[Real, Real, Real]:
-    """About log E[e^{-uY} Q] [L, K], and mean and variance of W so weighted, Q = 1 without `cut`: steering only."""
+    """Approximate log E[e^{-uY} Q] [L, K], mean and variance of W so weighted; Q = 1 without `cut`. Steering only."""
     y, w, density = of.real()
     logs = -u[:, :, None] * y[:, None]
     if cut is not None:
@@ -65,7 +65,7 @@ def log_cut_transform(of: Rule, cut: Cut, u: Real) -> Real:
     log_sum, size = cut.log_sum[:, None, ::2], np.abs(x)
     log_low = log_sum - cut.rate[:, :, None] * y
     weight = np.exp(log_low - x)
-    # what the terms err by, and on the contours of +-top the modulus, each in one sum
+    # the terms' errors, and on the contours of +-top the modulus, each in one sum
     slip = weight * (TABLE_ERROR + ULP * (6.0 + 8.0 * log_sum - 8.0 * log_low + 12.0 * size)) + ULP * (
         2.0 + 12.0 * size
     )
@@ -105,7 +105,7 @@ def log_transform(of: Rule, u: Real) -> Real:
 
 
 def transform_rounding(of: Rule, u: Real) -> Real:
-    """What rounding may lower `log_transform` by, [L, K]: ULP (200 + 1/sigma^2 + Z/2 + 10 u), from two cases.
+    """Bound [L, K] on how far rounding lowers `log_transform`: ULP (200 + 1/sigma^2 + Z/2 + 10 u), from two cases.
 
     u <= 1: with x = u W >= -1, e^-x - 1 + x >= 0 errs by ULP (19 |x| + 14), W being known to 10 ULP of itself, and
     E |x| <= 2: 52 ULP. A weight errs by ULP (16 + g^2), in the mean by (16 + s^2) e at most, for E g^2 Y = 1 + s^2,
@@ -123,7 +123,7 @@ def log_decay(
 ) -> Real:
     """Upper bounds [L, K] on log |E[e^{-uW} Q]|, u = centre + iy, for all y >= `heights` [L, K]; Q is 1 without `cut`.
 
-    About that where `is_rough`: for steering. On the contour of eta, with a = Re(u e^{-i eta}) = centre cos(eta) +
+    If `is_rough`, only about that, for steering. On the contour of eta, with a = Re(u e^{-i eta}) = centre cos(eta) +
     y sin(eta), which increases in y,
 
         |E[e^{-uY} Q]| <= e^{(eta sigma)^2/2} E[e^{-a Y - rate cos(eta) Y} sum_{j<m} (rate Y)^j/j!].
@@ -194,9 +194,9 @@ def log_high_decay(of: Rule, cut: Cut, centre: Real, heights: Real) -> Real:
 
 @functools.lru_cache(maxsize=64)
 def _decay_table(sigma: float) -> tuple[Real, Real]:
-    """log of 49 heights, and the least `log_decay` up to there, at u = i height, without cutoff.
+    """log of 49 heights, and the least `log_decay` up to each, at u = i height, without cutoff.
 
-    Far out the contours that are tried turn too far for a large noise multiplier; what holds before holds there too.
+    Far out the contours that are tried turn too far for a large noise multiplier; earlier bounds still hold there.
     """
     heights = np.geomspace(1e-8, 1e8, 49)
     found = log_decay(one_rule(sigma, profile_shape(sigma)), None, np.zeros(1), heights[None])[0]

@@ -1,4 +1,4 @@
-"""The likelihood ratio of one Gaussian step at the nodes of a rule, whole and smoothly cut off, for many at once.
+"""The likelihood ratio of one Gaussian step at the nodes of a rule, whole or smoothly cut off, for many lanes at once.
 
 The rule is the trapezoid in g, on the real line and on a contour g - i eta sigma, on which Y has the argument -eta. On
 it e^{-uY} does not oscillate where arg u is near eta, and the rule converges like e^{-2 pi d/k}, k its step and d the
@@ -28,15 +28,15 @@ from jaxacct.divergence.allocation._grid import (
 )
 from jaxacct.special import ULP, log_normal_tail, turn
 
-# They steer speed and tightness only, but where it is said.
+# They steer speed and tightness only, except where noted.
 _TURN_OF_S = 3.2  # radians: Y is turned by at most this over sigma
-_ROUND_TO = 16  # nodes of a rule are a multiple of it
+_ROUND_TO = 16  # the number of nodes of a rule is a multiple of it
 _LEAST_WEIGHT = 0.003  # w below which 1 - Q(w) counts as 0: it is below 1e-116
-NOTHING = 1e-112  # at least what that leaves out of a mean
+NOTHING = 1e-112  # upper bound on what that leaves out of a mean
 
 
 class Rule(NamedTuple):
-    """The trapezoid rule in g, and on a contour that turns Y by -eta."""
+    """The trapezoid rule in g, on the real line and on a contour that turns Y by -eta."""
 
     sigma: Real  # [L, 1]
     step: Real  # [L, 1], a multiple of 2^-12, so that nodes are exact
@@ -57,8 +57,8 @@ class Rule(NamedTuple):
     def strip(self, eta_end: Real | float, eta: Real | float, nodes: int = 1) -> Real:
         """The error of the rule on the contour `eta`, over the integrand's mean modulus on that of `eta_end`, [L, 1].
 
-        The integrand has to be analytic between the two; the error is the sum over an `eta_end` on either side. For
-        `nodes` = 2 that of the rule of every second node.
+        The integrand must be analytic between the two; the error is the sum over an `eta_end` on either side. With
+        `nodes` = 2 it is that of the rule of every second node.
         """
         decay = 2.0 * math.pi * np.abs(eta_end - eta) * self.sigma / (nodes * self.step)
         return np.exp(0.5 * (eta_end * self.sigma) ** 2 - decay) / -np.expm1(-decay)
@@ -100,7 +100,7 @@ class Shape(NamedTuple):
     digits: float = 36.0  # in log: what it is meant to leave out
 
     def end(self, sigma: Real) -> Real:
-        """The last node, about."""
+        """About the last node."""
         return self.high + self.tilt / sigma + self.further * sigma
 
 
@@ -113,7 +113,7 @@ def _angles(sigma: Real, shape: Shape) -> tuple[Real, Real]:
 
 
 def num_nodes(sigma: Real, shape: Shape) -> np.ndarray[Any, Any]:
-    """Whole numbers [L]: how many nodes of the rule noise multipliers `sigma` [L] want."""
+    """Whole numbers [L]: how many nodes the rule needs for noise multipliers `sigma` [L]."""
     eta, top = _angles(sigma, shape)
     wanted = 2.0 * math.pi * eta * sigma / (shape.digits + 0.5 * (top * sigma) ** 2)
     count = np.ceil((shape.end(sigma) - shape.low) / wanted + 2.0)
@@ -168,7 +168,7 @@ def one_rule(noise_multiplier: float, shape: Shape) -> Rule:
 
 
 class Cut(NamedTuple):
-    """Cutoffs on a `Rule`: the weights Q(rate Y) at its nodes, and what bounds them on contours, [L, Z] where not said.
+    """Cutoffs on a `Rule`: the weights Q(rate Y) at its nodes, and what bounds them on contours, [L, Z] if not said.
 
     Q(w) = P[a Gamma(m) variable exceeds w] = e^-w sum_{j<m} w^j/j!, m = SHARPNESS. The weight falls from 1 to 0 around
     Y = m/rate, is entire in Y, and decays like e^{-rate Y}: E[e^{-uY} Q(rate Y)] exists for Re u > -rate.
@@ -209,7 +209,7 @@ class Cut(NamedTuple):
 
 
 def cuts(of: Rule, rates: Real) -> Cut:
-    """`Cut` (a class) for a rate a lane [L]."""
+    """`Cut` (a class) for one rate per lane [L]."""
     rate = rates[:, None]
     w = rate * of.y
     high, low, log_sum = np.zeros_like(w), np.ones_like(w), w.copy()

@@ -2,8 +2,8 @@
 
 `jaxacct.divergence.allocation._lines` and complex moments need E[e^{-uW}], also with the ratio cut off smoothly, at
 equidistant u on vertical lines. A node there is the sum u = a + b of one of a few outer points a and one of several
-inner points b, and e^{-uW} the product of two factors: the sums over the rule become matrix products. Errors are booked
-for a lane and not for a node where that costs little.
+inner points b, and e^{-uW} the product of two factors: the sums over the rule become matrix products. Errors are
+bounded per lane rather than per node where that costs little.
 
 Shapes: [L] lanes; [L, Z] nodes of the rule; [L, N] nodes of a vertical line; [L, U] outer or inner points.
 """
@@ -17,8 +17,8 @@ from jaxacct.divergence.allocation._rule import NOTHING, Cut, Rule
 from jaxacct.special import ULP, complex_exp, rows_times, rows_times_rows
 
 INNER = 16  # nodes of a line that share an outer point: their number is a multiple of it
-_LONG = 1024  # from as many nodes on more share one, to bound time and memory
-# In ulp: by which uW errs, and what is made of it by exponentials and circular functions. They carry the certificate.
+_LONG = 1024  # from this many nodes on, more of them share one, to bound time and memory
+# In ulp: the error of uW, and of exponentials and circular functions of it. They carry the certificate.
 _ARGUMENT, _FUNCTIONS = 24.0, 16.0
 
 
@@ -30,20 +30,20 @@ def _points(centre: Real, spacing: Real, num: int) -> tuple[Complex, Complex]:
 
 
 class _Factor(NamedTuple):
-    """e = e^-x Q - 1 at x = uW for some u a lane, [L, U, Z], and the rule's sums, [L, U], with f = e + x."""
+    """e = e^-x Q - 1 at x = uW for some u in each lane, [L, U, Z], and the rule's sums, [L, U], with f = e + x."""
 
     e: Complex
     sum_f: Complex  # of f
-    sum_error: Real  # what that errs by, at most
+    sum_error: Real  # bound on its error
     norm: Real  # root of the sum of |e|^2
-    norm_error: Real  # the same of what e errs by and of |e| times the errors of the weights
+    norm_error: Real  # the same of the error of e, and of |e| times the errors of the weights
 
 
 def _factor(of: Rule, cut: Cut | None, u: Complex, share: Real) -> _Factor:
     """`_Factor` for `u` [L, U], Re u >= 0 without `cut`; Q is 1 without it. In norms nodes weigh `share` [L, Z] times.
 
-    With v + i p the exponent and T = tan(p/2), e is expm1(v) - e^v 2 T^2/(1+T^2) + i e^v 2 T/(1+T^2). It errs by what
-    v + i p does, times e^v, and by a few units of |expm1 v| and e^v |p|, where |expm1 v| <= |e| + e^v |p|. With
+    With v + i p the exponent and T = tan(p/2), e is expm1(v) - e^v 2 T^2/(1+T^2) + i e^v 2 T/(1+T^2). It errs by the
+    error of v + i p, times e^v, and by a few units of |expm1 v| and e^v |p|, where |expm1 v| <= |e| + e^v |p|. With
     m = |v| + |p| that is (_ARGUMENT + 2 _FUNCTIONS) e^v m + _FUNCTIONS |e| units at most. Without cutoff
     e^v <= e^{Re u}, which serves where that is not large.
     """
@@ -53,7 +53,7 @@ def _factor(of: Rule, cut: Cut | None, u: Complex, share: Real) -> _Factor:
         v, p = v + cut.log_size[:, None], p + cut.phase[:, None]
     # where e^v is nothing, the angle is of no account: tangents of large numbers are slow
     less, t = np.expm1(np.minimum(v, 700.0)), np.tan(0.5 * (p * (v > -700.0)))
-    lost = np.where(v.max(2) > 700.0, np.inf, 0.0)  # what is no double says nothing
+    lost = np.where(v.max(2) > 700.0, np.inf, 0.0)  # where it overflows there is no bound
     whole = less + 1.0
     turned = 2.0 * t / (1.0 + t * t) * whole
     e = np.empty_like(x)

@@ -28,7 +28,7 @@ class AllocatedSteps(NamedTuple):
     """One epoch: the record is in `num_selected` of `num_steps` steps; `rate` is c. Fewer steps are selected than run.
 
     In the remove direction A is the law with the record, T is the sum of log Y_i, and M(x), M(x + 1) are needed; in the
-    add direction A is that without it, T is minus the sum, and M(-x), M(-x - 1) are needed. `near` and `far` below.
+    add direction A is that without it, T is minus the sum, and M(-x), M(-x - 1) are needed: `near` and `far` below.
     """
 
     noise_multiplier: float
@@ -83,7 +83,7 @@ class AllocatedSteps(NamedTuple):
         return of_epoch(near, far, with_record, *epoch, times=Moments.times, plus=Moments.plus)
 
     def _moments(self, nodes: Nodes, log_tolerance: float) -> list[tuple[Complex, Real]]:
-        """M - 1 at `near` and `far` and M_P - 1, [N] each, with what each may err by.
+        """M - 1 at `near` and `far` and M_P - 1, [N] each, with a bound on the error of each.
 
         The division by c magnifies the errors of M, which are no larger than a few units of 2^-52 of c |s| themselves.
         """
@@ -94,7 +94,7 @@ class AllocatedSteps(NamedTuple):
         return [*every, (self._excess_with_record(near, far), blur / self.rate)]
 
     def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
-        """Where M falls; |M_P| is at most its value on the real axis, and at most what its formula gives."""
+        """Bounds [K] by the decay of M; |M_P| is at most that on the real axis, and at most what its formula gives."""
         tolerance = log_tolerance + float(np.log(self.rate / self.num_selected))
         found = [relative_polar(*x) for x in self._moments(Nodes(order, 0.0, 1, 0.0), log_tolerance)]
         near, far, with_record = (float(modulus[0] + np.log1p(error[0])) for modulus, _, error in found)
@@ -108,7 +108,7 @@ class AllocatedSteps(NamedTuple):
 
 
 class SampledLoss(NamedTuple):
-    """One Poisson-sampled step: of `SampledSteps` the only one."""
+    """One Poisson-sampled step: `SampledSteps` with a single entry."""
 
     noise_multiplier: float
     sampling_prob: float
@@ -142,13 +142,13 @@ class SampledLoss(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def _ruled(of: SampledLoss, order: float, log_tolerance: float) -> tuple[SampledSteps, Rule]:
-    """The steps, and their rule at an order, which moments on a line and their fall have in common."""
+    """The steps and their rule at an order, shared by moments on a line and by their decay."""
     steps = of._steps
     return steps, steps.rule(np.array([order]), np.array([log_tolerance]))
 
 
 class LossSteps(NamedTuple):
-    """A step whose term is its own loss: one that every record joins, or each with some probability.
+    """A step whose term is its own loss: one that every record joins, or that each joins with some probability.
 
     E_P[e^{sT}] = E_Q[e^{(s + 1)T}] there, so that the moments under A at x and under B at x + 1 are the same: those of
     Renyi order x + 1.

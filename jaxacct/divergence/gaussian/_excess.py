@@ -1,4 +1,4 @@
-"""Complex numbers near 1 by what they exceed it: exponentials, sums of products of them, and their logarithms."""
+"""Complex numbers near 1, held as their difference from 1: exponentials, sums of their products, and logarithms."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Complex = np.ndarray[Any, np.dtype[np.complex128]]
 
 
 def expm1(real: Real, imag: Real) -> Complex:
-    """Complex numbers [..], e^{real + i imag} - 1 to some 5 units of 2^-51, relative."""
+    """Complex numbers [..], e^{real + i imag} - 1 with a relative error of some 5 units of 2^-51."""
     half = 0.5 * imag
     sin, grown = np.sin(half), np.expm1(real)
     twice = 2.0 * (1.0 + grown) * sin

@@ -6,8 +6,9 @@ formulas of `jaxacct.divergence._one_sampled_step` are
     remove:  epsilon = log(1 - q + q e^y),      delta = q H(y),
     add:     epsilon = -log(1 - q + q e^-y),    delta = q H(y) / (q + (1 - q) e^y).
 
-Of an epsilon, y is log(1 + (e^epsilon - 1) / q) to remove. To add it is epsilon - log(1 - r), with delta = q (1 - r) H
-and r = (e^epsilon - 1) (1 - q) / q; where r >= 1 delta is 0. In the shapes below L is the number of lanes.
+At a given epsilon, y is log(1 + (e^epsilon - 1) / q) in the remove direction. In the add direction it is
+epsilon - log(1 - r), with delta = q (1 - r) H and r = (e^epsilon - 1) (1 - q) / q; where r >= 1 delta is 0. In the
+shapes below L is the number of lanes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from jaxacct.divergence.gaussian._pair import (
 from jaxacct.special import LEAST_NORMAL, down, log1p, log_up, softplus, solve_decreasing, up
 from jaxacct.special._namespace import xp
 
-_FAR = 600.0  # nats: e^y is formed up to here
-_BLUR = 2.0**-48  # relative, of y; docs/numerics/contour.md
+_FAR = 600.0  # nats: e^y is computed up to here
+_BLUR = 2.0**-48  # relative error of y; docs/numerics/contour.md
 
 
 def _mu(noise_multiplier: jax.Array) -> jax.Array:
@@ -77,7 +78,7 @@ def _loss_to_add(log_share: jax.Array, noise_multiplier: jax.Array, prob: jax.Ar
 
 
 def _epsilon_to_add(y: jax.Array, prob: jax.Array) -> jax.Array:
-    """-log(1 - q + q e^-y) [L] for y > 0, within 16 ULP: no logarithm of a number near 1 is formed."""
+    """-log(1 - q + q e^-y) [L] for y > 0, within 16 ULP: no logarithm of a number near 1 is taken."""
     change = prob * xp.expm1(-y)
     near = change > -0.5
     left = (1.0 - prob) + prob * xp.exp(-y)  # of 1, all but what is 1 - q or more may be no double

@@ -23,7 +23,7 @@ from jaxacct.special import (
 )
 from jaxacct.special._namespace import fori_loop, xp
 
-_LEAST_STEP = 1e-200  # below it terms of the integral would be no doubles: there delta is linear in mu
+_LEAST_STEP = 1e-200  # below it terms of the integral would underflow: there delta is linear in mu
 _BACK = (1e-3, 1e-6, 1e-9, 1e-11)  # how far below an upper end a lower end is tried, relative
 
 
@@ -38,8 +38,8 @@ def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array
     With x = |eps|/mu - mu/2 and the Mills ratio m:  delta = phi(x) (m(x) - m(x + mu)), because
     e^eps phi(x + mu) = phi(x) (Balle & Wang 2018, Theorem 8, in a form that does not cancel).
     For x < 0, m(x) = (1 - phi(x) m(-x)) / phi(x). For mu < 1/2 the two ratios are nearly equal, and their difference is
-    formed by an integral (`mills_difference`), for tiny mu read at 1e-200 and scaled (docs/numerics/rounding.md).
-    Negative epsilon by H_{1/k} = 1 - 1/k + H_k / k.
+    computed as an integral (`mills_difference`), for tiny mu at 1e-200 and then scaled (docs/numerics/rounding.md).
+    Negative epsilon uses H_{1/k} = 1 - 1/k + H_k / k.
 
     Measured error for mu in [1e-6, 100] and delta >= 1e-300: about 2e-13 relative near x = 10, growing like x^2, as
     the logarithm is conditioned in the arguments. The slack that is added covers it.
@@ -62,7 +62,7 @@ def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array
     mirrored = xp.logaddexp(log1mexp(-xp.where(nonzero, eps, 1.0)), log_delta - eps)
     log_delta = xp.where(nonzero, mirrored, log_delta)
     slack = 2.0**-50 * (64.0 + xp.abs(x) * (xp.abs(x) + mu + eps / mu))
-    # beyond the doubles nothing is claimed from below
+    # outside the range of doubles nothing is claimed from below
     lower = xp.where((gap > LEAST_NORMAL) & (xp.abs(epsilon) <= 1e150 * mu), log_delta - slack, -xp.inf)
     return Ends(lower, xp.minimum(log_delta + slack, 0.0))
 
@@ -82,7 +82,7 @@ def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
 
 
 def gaussian_log_delta_slope(epsilon: jax.Array, mu: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`gaussian_log_delta` [L], and about its slope in `epsilon` [L] >= 0: a search steers by it."""
+    """`gaussian_log_delta` [L], and its approximate slope in `epsilon` [L] >= 0, which steers a search."""
     value = gaussian_log_delta(epsilon, mu)
     x = epsilon / mu + 0.5 * mu  # d delta / d eps = -e^eps (1 - Phi(x)); the tail is crude
     tail = log_normal_density(x) - xp.log(0.5 * (x + xp.sqrt(x * x + 3.0)))
@@ -90,7 +90,7 @@ def gaussian_log_delta_slope(epsilon: jax.Array, mu: jax.Array) -> tuple[jax.Arr
 
 
 def most_gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
-    """At least the epsilon [L] at `log_delta` [L]: Chernoff on the loss N(mu^2/2, mu^2), and 1 for its rounding."""
+    """Upper bound on epsilon [L] at `log_delta` [L]: Chernoff on the loss N(mu^2/2, mu^2), and 1 for its rounding."""
     return 0.5 * mu * mu + mu * (xp.sqrt(-2.0 * xp.minimum(log_delta, 0.0)) + 1.0)
 
 
@@ -113,9 +113,9 @@ def epsilon_from_below(above: jax.Array, lower: Callable[[jax.Array], jax.Array]
 
 
 def rough_gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
-    """About the epsilon of N(mu, 1) against N(0, 1), [L]: delta ~ mu E[(N - a)_+], eps = mu (a + mu/2).
+    """Approximate epsilon [L] of N(mu, 1) against N(0, 1): delta ~ mu E[(N - a)_+], eps = mu (a + mu/2).
 
-    No bound: a search starts here.
+    Not a bound: a search starts here.
     """
     level = xp.log(mu) - xp.maximum(log_delta, -1e6) - 0.92
 

@@ -1,7 +1,7 @@
-"""One Poisson-sampled Gaussian step whose record another one replaces, in closed form, on the host.
+"""One Poisson-sampled Gaussian step when one record replaces another, in closed form, on the host.
 
 P = (1-q) N(0, 1) + q N(mu, 1) against its mirror image Q = (1-q) N(0, 1) + q N(-mu, 1), mu = 1/sigma: the pair of
-`jaxacct.bounds._mirrored`. Its ratio grows with z, and is e^eps where, a quadratic in e^(mu z),
+`jaxacct.bounds._mirrored`. Its ratio grows with z. Where it is e^eps, by a quadratic equation in e^(mu z),
 
     mu z = eps/2 + asinh(sinh(eps/2) / c),    c = q/(1-q) e^(-mu^2/2),
 
@@ -17,8 +17,8 @@ import numpy as np
 from jaxacct._types import Ends
 from jaxacct.special import LEAST_NORMAL, ULP, log_normal_tail
 
-_MOST_EPSILON = 600.0  # nats: e^eps is formed up to here; beyond, nothing is said
-_MOST_LOG = 300.0  # of what asinh is taken: beyond it is the logarithm of twice that
+_MOST_EPSILON = 600.0  # nats: e^eps is computed up to here; beyond, the ends are trivial
+_MOST_LOG = 300.0  # log of asinh's argument: beyond it asinh is the logarithm of twice the argument
 
 
 def replaced_step_delta(noise_multiplier: float, sampling_prob: float, epsilon: float) -> Ends[float]:
@@ -43,7 +43,7 @@ def replaced_step_delta(noise_multiplier: float, sampling_prob: float, epsilon: 
     logs = log_tails + np.array([math.log(q), math.log(q) + epsilon, 0.0])
     logs[2] += math.log1p(-q) + (math.log(math.expm1(epsilon)) if epsilon > 0.0 else -math.inf)
     terms = np.exp(logs)
-    # of a logarithm: the tail's, half a dozen ULP of itself, and 4 of each that is added
+    # error of a logarithm: the tail's, half a dozen ULP of itself, and 4 of each that is added
     error = ULP * (32.0 * (1.0 + (abs(z) + mu) ** 2) + 16.0 + 8.0 * (np.abs(log_tails) + abs(math.log(q)) + epsilon))
     lost = float(terms @ np.expm1(error)) + 3.0 * LEAST_NORMAL
     gap = q * math.exp(-0.5 * (z - mu) ** 2) + (1.0 - q) * math.exp(-0.5 * z * z)  # the density of P, times 2.5

@@ -28,8 +28,8 @@ from jaxacct.special import (
 )
 from jaxacct.special._namespace import row_at, stop_gradient, with_rows, xp
 
-# The quadrature for real orders. They steer speed and tightness: the errors of the step and of the window are added.
-# The rounding that is booked does not depend on _NUM_NODES: look at it before raising that.
+# The quadrature for real orders. These steer speed and tightness: the errors of the step and of the window are added.
+# The bound on rounding does not depend on _NUM_NODES: check it before raising that.
 _MOST_WHOLE = 2048  # orders up to this one have sums over all whole orders, larger ones the triangle inequality
 _NUM_NODES = 512  # nodes in z
 _TAIL_SDS = 9.5  # standard deviations to which the window reaches
@@ -78,7 +78,7 @@ def _by_the_triangle(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
 
         R_a <= a/(a-1) log(1 - q + q (E Y^a)^(1/a)),    (E Y^a)^(1/a) = e^x,  x = (a-1) / (2 sigma^2).
 
-    x errs by 4 ULP, the logarithms by 2 of their size each and their sum by 4; above x = 1 that is booked on all of it.
+    x errs by 4 ULP, the logarithms by 2 of their size each and their sum by 4; above x = 1 all of that is added.
     """
     a, q = xp.asarray(orders, xp.float64)[:, None], sampling_prob
     x = up((a - 1.0) / (2.0 * noise_multiplier * noise_multiplier), 8)
@@ -105,10 +105,10 @@ def binomial_log_excess(log_excess: jax.Array, sampling_prob: jax.Array, ulps: j
 
     log sum_{j>=2} C(a,j) (1-q)^(a-j) q^j (E[Y^j] - 1).
 
-    `log_excess` is rounded up, but for `ulps` ULP (of the shape of `log_excess`), and 8 and 5 of its size. The other
-    logarithms, their multiples and the sums err by less than 10 ULP of each part. The error of the sum's logarithm is
-    the mean of its terms', each weighted by its share, 11 for exponentials (sum of w |log w| <= log A + 1), one for
-    each addition and 5 of the result.
+    `log_excess` is rounded up, except for `ulps` ULP (of the shape of `log_excess`), 8 ULP, and 5 ULP of its size. The
+    other logarithms, their multiples and the sums err by less than 10 ULP of each part. The error of the sum's
+    logarithm is the mean of its terms', each weighted by its share, 11 for exponentials (sum of w |log w| <=
+    log A + 1), one for each addition and 5 of the result.
     """
     max_order = log_excess.shape[0] + 1
     j = xp.arange(2, max_order + 1, dtype=xp.float64)[:, None]
@@ -218,7 +218,7 @@ def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
 
 
 def _log_right_tail(a: jax.Array, end: jax.Array, s: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """At least the logarithms of two numbers, [L], that add to E[(1-q+qY)^a; z > end] or more (`_real_log_moment`)."""
+    """Logs, rounded up, of two numbers [L] that add up to at least E[(1-q+qY)^a; z > end] (`_real_log_moment`)."""
     is_whole, is_none = q >= 1.0, q <= 0.0
     log_q, log_rest = xp.log(xp.where(is_none, 0.5, q)), log1p(-xp.where(is_whole, 0.5, q))
     t = log_q + s * end - 0.5 * s * s - log_rest  # log of w / (1 - w)

@@ -14,15 +14,15 @@ from jaxacct._jax import jax
 from jaxacct.special import ULP, log1mexp, log1p, log_normal_tail, log_sum_exp, map_rows, one_minus_exp, softplus, up
 from jaxacct.special._namespace import stop_gradient, xp
 
-# They steer speed and tightness: the errors of the step and of the window are added. The rounding that is booked
-# covers sums of up to 2^9 terms.
+# They steer speed and tightness: the errors of the step and of the window are added. The bound on rounding covers sums
+# of up to 2^9 terms.
 _NUM_NODES = 512  # nodes in z
 _TAIL_SDS = 9.5  # standard deviations to which the window reaches
 _AT_ONCE = 64  # orders that NumPy takes at once
 _LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 _TURNS = math.pi * np.array([0.25, 0.5, 0.6, 0.7, 0.8, 0.9])  # half widths of the strip in z, in units of sigma
-_FURTHEST, _HALVINGS = 40.0, 12  # of where the window begins, and how that is searched
-_MOST_LOG = 300.0  # of q Y, so that its square is a double
+_FURTHEST, _HALVINGS = 40.0, 12  # limit of where the window begins, and bisection steps that find it
+_MOST_LOG = 300.0  # largest log of q Y, so that its square is a double
 
 
 def sampled_gaussian_add_rdp(
@@ -60,7 +60,7 @@ def sampled_gaussian_add_rdp(
     near = xp.abs(x) < 0.5
     log_ratio = xp.abs(xp.where(near, log1p(xp.where(near, x, 0.0)), far))
     log_weight = -0.5 * z * z
-    # of -log(1+x) in -z at the left edge, no less
+    # at least the slope of -log(1+x) in -z at the left edge
     edge_slope = s * xp.exp(xp.minimum(log_q + log_y[0] - far[0], 0.0)) * (1.0 + 2.0**-40)
     turns = xp.asarray(_TURNS)[:, None]
     log_c = log_rest + xp.log(xp.where(turns > 0.5 * math.pi, xp.sin(turns), 1.0))

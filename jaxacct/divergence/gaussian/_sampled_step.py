@@ -26,7 +26,7 @@ from jaxacct.special import rows_times, rows_times_rows, with_few_bits
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-_MOST_EXPONENT = 300.0  # e^x is formed up to here, so that its square is a double
+_MOST_EXPONENT = 300.0  # e^x is computed up to here, so that its square is a double
 # Any value of these is valid; they steer speed and tightness.
 # angles mu eta tried for the rule, to remove and to add
 _ANGLES = np.array([1.4, 1.2, 1.0])[:, None], np.array([1.15, 1.0, 0.785])[:, None]
@@ -34,7 +34,7 @@ _LARGEST_SHIFT = 2.0  # largest eta of the rule: rounding is magnified by e^{eta
 _LOOSEST = -2.0  # log of the largest error asked of the rule: the bound on E[R^alpha] by its own nodes needs that
 _STEP_BITS = 12  # the step of the rule has so few bits that its nodes are exact doubles
 _LARGEST_POWER = 200.0  # larger log |R^alpha| are split between weight and value, so that neither overflows
-_MOST_NODES = 2**13  # a rule with more says nothing
+_MOST_NODES = 2**13  # a rule that needs more gives no bound
 _DECAY_CELLS = 1200  # cells in z behind a bound of the decay: its exponent is about 3 % short with as many
 _LARGEST_TURN = 0.7  # h, the largest tan(t/2) of the path in `decay`: any value below 1
 _LARGEST_PATH = 1.5  # half the largest eta of that path
@@ -56,7 +56,7 @@ def _log_ratio(exponent: Real, q: Real) -> Real:
 
 
 def _log_tail(x: Real) -> Real:
-    """At least log(1 - Phi(x)): that of the lesser of e^{-x^2/2}/2 and phi(x)/x for x > 0, and of 1 elsewhere."""
+    """Upper bound on log(1 - Phi(x)): log of the lesser of e^{-x^2/2}/2 and phi(x)/x for x > 0, and 0 elsewhere."""
     less = np.maximum(math.log(2.0), np.log(np.where(x > 0.0, x, 1.0)) + _LOG_ROOT_TWO_PI)
     return np.where(x > 0.0, -0.5 * x * x - less, 0.0)
 
@@ -69,12 +69,12 @@ class Rule(NamedTuple):
     Attributes:
       order, power: [R], a and alpha.
       step, shift: [R], distance k of the nodes, and eta.
-      num_nodes: [R], how many there are; X is the largest number, and others weigh nothing.
+      num_nodes: [R], the number of nodes; X is the largest of them, and surplus nodes weigh nothing.
       nodes: [R, X], x, exact doubles.
       level, angle: log |R| and arg R at the nodes.
       log_size: log |weight|.
-      blur: what rounding may do to R, relative, in units of 2^-50.
-      error: [R], what the rule's step and window may leave out, for each of its values; inf where it would be too long.
+      blur: bound on the relative rounding error of R, in units of 2^-50.
+      error: [R], bound on what the rule's step and window leave out of each value; inf where it would be too long.
     """
 
     order: Real
@@ -90,7 +90,7 @@ class Rule(NamedTuple):
     error: Real
 
     def at(self, some: Any) -> "Rule":
-        """That of some steps."""
+        """The rule of some of the steps."""
         return Rule(*(x[some] for x in self))
 
 
@@ -133,10 +133,10 @@ class SampledSteps(NamedTuple):
         to_add = np.minimum(_FAR / self._mu, 1.0 - _LARGEST_POWER / np.log1p(-self.sampling_prob))
         return np.where(self.adds, to_add, np.maximum(_FAR / self._mu, 0.95 * far))
 
-    # What compares contours, and certifies nothing
+    # Approximations that compare contours and certify nothing
 
     def rough(self, orders: Real) -> Real:
-        """About log M [R, A] at real `orders` [R, A] > 1; inf where it is too large."""
+        """Approximate log M [R, A] at real `orders` [R, A] > 1; inf where it is too large."""
         mu, q = self._mu[:, None], self.sampling_prob[:, None]
         top = self._top(orders, np.inf)
         num = int(((top + 9.0) / np.minimum(0.45, 0.6 / mu)).max()) + 2
@@ -158,12 +158,12 @@ class SampledSteps(NamedTuple):
         return np.where(total < 1e250, np.log1p(np.maximum(total, 0.0)), np.inf)
 
     def _top(self, orders: Real, least: Any) -> Real:
-        """Up to where the density tilted by `orders` [R, A] is looked at [R, 1], or `least` [R, 1] if that is less."""
+        """The end [R, 1] of the window for the density tilted by `orders` [R, A], moved by at most `least` [R, 1]."""
         far = np.minimum(np.minimum(orders.max(1) * self._mu, _FAR)[:, None], least)
         return np.where(self.adds[:, None], 9.0, 9.0 + far)
 
     def rough_modulus(self, orders: Real, heights: Real) -> Real:
-        """About log |M(a + ib)| [R, A, H] at `orders` [R, A] and `heights` [R, H]."""
+        """Approximate log |M(a + ib)| [R, A, H] at `orders` [R, A] and `heights` [R, H]."""
         mu, q = self._mu[:, None], self.sampling_prob[:, None]
         eta = np.minimum(np.where(self.adds[:, None], 0.8, 1.3) / mu, 1.5)
         top = self._top(orders, 9.0 + np.maximum(0.0, 0.5 * mu * mu - np.log(q)) / mu)
@@ -176,7 +176,7 @@ class SampledSteps(NamedTuple):
         tilted = np.exp(self._power(orders)[:, :, None] * log_ratio[:, None, :]) * weight[:, None, :]
         return np.log(np.maximum(np.abs(rows_times_rows(tilted, turned)), 1e-300))
 
-    # What is certified
+    # Certified values
 
     def moments(self, rule: Rule, step: Real, num: int) -> tuple[Real, Real, Real]:
         """(log |M|, arg M, e) [R, num] at s = order + i step n, n < num: M errs by a factor in e^{+-e}, e up to inf."""
@@ -189,11 +189,11 @@ class SampledSteps(NamedTuple):
         return modulus[:, 0] + slack[:, 0]
 
     def excess(self, rule: Rule, step: Real, num: int) -> tuple[Complex, Real]:
-        """E[R^w] - 1 [R, num] at w = alpha + i step n, n < num, and what it may err by, at worst inf.
+        """E[R^w] - 1 [R, num] at w = alpha + i step n, n < num, and a bound on its error, at worst inf.
 
         alpha is the order > 0 (remove) or 1 less it < 0 (add). The heights factor as n = n1 B + n2:
         e^{w L} - 1 = U + V + U V, with U for order and n1, V for n2, so that three products of matrices take the place
-        of num times as many exponentials. Rounding booked, with weights W:
+        of num times as many exponentials. The bound on rounding, with weights W:
 
         * the exponent w L, |w| of which is at most |alpha| + b: 2^-50 |L| for the product and for L's own rounding,
           and 2^-50 (8 + mu |x| + mu^2) (|R - 1| + q) / |R| for that of R - 1, of mu x - mu^2/2, of mu and of mu eta;
@@ -201,7 +201,7 @@ class SampledSteps(NamedTuple):
         * sums of n products, and the terms' own: 2^-52 (n + 32 + x^2 + |x| eta) |W| (|U| + |V| + |U| |V|).
 
         Args:
-          rule: that of the order (`rule`).
+          rule: the rule of the order (from `rule`).
           step: [R], the distance of the heights.
         """
         power, shift, step = rule.power[:, None], rule.shift[:, None], step[:, None]
@@ -230,7 +230,7 @@ class SampledSteps(NamedTuple):
         return (total, error) if known.all() else (np.where(known, total, 0.0), np.where(known, error, np.inf))
 
     def for_height(self, rule: Rule, log_tolerance: Real, height: Real) -> Rule:
-        """The rule (class `Rule`) for moments up to `height` [R]: the same for any."""
+        """The rule (class `Rule`) for moments up to `height` [R]: the same one serves any height."""
         del log_tolerance, height
         return rule
 
@@ -360,9 +360,9 @@ class SampledSteps(NamedTuple):
         On a cell of x p, tau and theta increase and r decreases, so that each is at most, or at least, what it is at
         one end. The weight phi R^alpha, whose logarithm has a second derivative of at most 1 + |alpha| mu^2/4 in size,
         deviates from the chord of its logarithm by at most a factor e^{that k^2/8}. Where psi < 0 the weight's lower
-        bound is taken, elsewhere its upper one. Left of the cells psi <= 0 by its leading terms (that is checked: else
-        nothing is said); right of them, where tau < h and eta' <= h / 2, e^psi is bounded and so is the mass. 2^-30
-        covers rounding.
+        bound is taken, elsewhere its upper one. Left of the cells psi <= 0 by its leading terms (this is checked, and
+        without it the bound is trivial); right of them, where tau < h and eta' <= h / 2, e^psi is bounded and so is the
+        mass. 2^-30 covers rounding.
         """
         order = rule.order
         mu, q, power = self._mu[:, None], self.sampling_prob[:, None], rule.power[:, None]

@@ -1,11 +1,12 @@
 """The law of an epoch of random allocation: the average X of t likelihood ratios, each a law of points.
 
-X's profile is had on a grid, from a few vertical lines of its Laplace transform phi(z) = E e^{-z (X - 1)}: with
-Re z = c > 0 the trapezoid rule gives E(x - X)_+, with c < 0 E(X - x)_+, and positive, convex copies of them: upper
-bounds as they stand, whose second differences are masses. What a fixed number of nodes does not reach is damped by one
-more independent normal variable, whose variance costs tightness only. Above its mean X is known with few digits where
-one large ratio may decide: a line that serves x up to x1 takes ratios up to t x1 only; a larger one lifts X beyond x1
-whatever the others are, so that what it adds is linear in x and exact. docs/numerics/laws.md.
+X's profile is computed on a grid, from a few vertical lines of its Laplace transform phi(z) = E e^{-z (X - 1)}: with
+Re z = c > 0 the trapezoid rule gives E(x - X)_+, with c < 0 E(X - x)_+, plus positive, convex copies of them. These are
+upper bounds as they stand, and their second differences are masses. What a fixed number of nodes does not reach is
+damped by adding one more independent normal variable, whose variance costs only tightness. Above its mean X is known
+with few digits where one large ratio may decide. So a line that serves x up to x1 takes only ratios up to t x1; a
+larger one lifts X beyond x1 whatever the others are, so that what it adds is linear in x and exact. See
+docs/numerics/laws.md.
 
 Shapes: [B] points of one ratio; [J] lines; [N] nodes of a line; [P] grid points of a line; one lane at a time.
 """
@@ -25,38 +26,38 @@ from jaxacct.special import ULP, expm1, log1p, sinh, vector_cos_and_sin
 POINTS = 84  # of each line's grid: with all lines 1008 points
 _SKIP = 1  # gaps between one line's grid and the next one's
 _NEAR = 8  # points at either end of a line's grid from which a chord may lead to the next one, whose damping differs
-_TURNED = 64.0 + 4.0 * (ROWS + COLUMNS)  # ULP by which a sum of turned terms errs, over their sizes
-_TAIL_DIGITS = 14.0  # in log: what lies beyond the last node errs masses by 4 over a gap, and is kept so much smaller
+_TURNED = 64.0 + 4.0 * (ROWS + COLUMNS)  # error of a sum of turned terms, in ULP of the sum of their sizes
+_TAIL_DIGITS = 14.0  # in log: what lies beyond the last node moves masses by 4 over a gap, so is kept this much smaller
 
 
 class _Piece(NamedTuple):
     """What one line gives: grid points, the profile there, rounded up, and the masses inside."""
 
-    # [4, P]: x - 1; at least E(x - X)_+ below the mean, E(X - x)_+ above it; at least the mass, but at ends;
-    # the slip, by which a value errs at most whatever those beside it do
+    # [4, P]: x - 1; at least E(x - X)_+ below the mean, E(X - x)_+ above it; at least the mass, except at the ends;
+    # the slip, the most by which a value errs independently of its neighbours
     rows: Any
     gap: Any
     large: Any  # at least the expected number of large ratios
 
 
 class _Sums(NamedTuple):
-    """Sums over the ratios, which a line splits in those that are large and those that are kept."""
+    """Sums over the ratios, which a line splits into large ones and kept ones."""
 
     lost: Any  # mass of large ratios
     lost_mean: Any  # E y of them
     lost_size: Any  # E (|W| + 1) of them
     drift: Any  # E W of those that are kept
     around: Any  # E (|W| + 1) of them
-    blurred: Any  # the same times what they err by
+    blurred: Any  # the same, times their errors
     more: Any  # total mass less 1
-    largest: Any  # W that is kept
+    largest: Any  # the largest W that is kept
 
 
 def _sums(of: Average, cut: Any) -> _Sums:
     """`_Sums` of a line whose ratios beyond `cut` are large.
 
-    Masses less 1 are added to the rounding of a number below 2^-38, for fewer than 2^12 of them and a sum below 2: what
-    is a multiple of 2^-50 is added without error, in any order.
+    The sum of the masses less 1 is right to the rounding of a number below 2^-38, for fewer than 2^12 masses and a sum
+    below 2: multiples of 2^-50 are added without error, in any order.
     """
     m, w = of.mass, of.excess
     large = w > cut
@@ -69,7 +70,7 @@ def _sums(of: Average, cut: Any) -> _Sums:
 
 
 def _log_transform(of: Average, sums: _Sums, line: Plan) -> Any:
-    """[3, N]: log |E e^{-uW}| at u = (c + iy)/t, its argument, its relative error as a logarithm; of ratios kept."""
+    """[3, N]: log |E e^{-uW}| at u = (c + iy)/t, its argument, its relative error as a logarithm; over kept ratios."""
     t, num = of.steps, len(of.mass)
     c, step = line.centre / t, 2.0 * jnp.pi / (line.period * t)
     y = step * np.arange(NODES, dtype=np.float64)
@@ -109,7 +110,7 @@ def _damping(of: Average, sums: _Sums, fallen: Decay, line: Plan, log_centre: An
 
 
 def _terms(of: Average, line: Plan, logs: Any, variance: Any) -> tuple[Any, Any]:
-    """Terms of a line's sum at x = 1, over e^scale [4, N]: both parts, sizes, what each errs by; and scale."""
+    """Terms of a line's sum at x = 1, over e^scale [4, N]: real and imaginary parts, sizes, error bounds; and scale."""
     t, c, h = of.steps, line.centre, 2.0 * jnp.pi / line.period
     y = h * np.arange(NODES, dtype=np.float64)
     log_size, angle, relative = logs
@@ -171,7 +172,7 @@ def _read(of: Average, sums: _Sums, line: Plan, terms: Any, scale: Any, log_tail
 
 
 def _with_large(of: Average, sums: _Sums) -> tuple[Any, Any, Any]:
-    """P[some ratio is large], E[X; some ratio is large], at least, and a bound on the expected number of large ones."""
+    """P[some ratio is large], an upper bound on E[X; some ratio is large], and one on the expected number of those."""
     t = of.steps
     log_kept = log1p(-sums.lost)
     others = jnp.exp((t - 1.0) * log_kept)
@@ -181,14 +182,14 @@ def _with_large(of: Average, sums: _Sums) -> tuple[Any, Any, Any]:
 
 
 def _swollen(of: Average, sums: _Sums) -> Any:
-    """At least what t masses of all together, and their mean, may be above 1."""
+    """At least the factor by which t total masses together, and their mean, may be above 1."""
     return jnp.exp(jnp.minimum(of.steps * (jnp.maximum(sums.more, 0.0) + 2.0**-80), 600.0)) * (1.0 + 2.0**-40)
 
 
 def allocated(bases: Law, steps: Any, log_share: Any) -> Law:
     """`Law` [V] of averages of `steps` [V] independent ratios, each of the law `bases` [V].
 
-    All V are read on the lines and with the damping that the first one needs, so that differences between them are
+    All V are computed on the lines and with the damping that the first one needs, so that differences between them give
     derivatives.
 
     Args:
@@ -220,7 +221,7 @@ _IS_LOW, _MEETS = np.arange(NUM_LOW + NUM_HIGH) < NUM_LOW, np.arange(NUM_LOW + N
 
 
 def _profiles(of: _Piece) -> Any:
-    """At least the profile [J, P] below the mean, and above it."""
+    """Upper bounds [J, P] on the profile, below the mean and above it."""
     # with a large ratio X lies below x only if all others together lie below the first grid point of all
     value = of.rows[:, 1]
     return value + jnp.where(_IS_LOW, 0.0, value[0, 0] * of.large)[:, None]
@@ -229,7 +230,7 @@ def _profiles(of: _Piece) -> Any:
 def _chords(of: _Piece) -> Any:
     """First and last point [2, J] that the law keeps of each line's grid. Steering only.
 
-    Between two lines the shortest chord is taken at which slopes rise, or, where there is none, fall least.
+    Between two lines the shortest chord at which slopes rise is taken or, without one, that at which they fall least.
     """
     x, value = of.rows[:, 0], _profiles(of)
     slopes = jnp.diff(value, axis=1) / of.gap[:, None]
@@ -246,7 +247,7 @@ def _chords(of: _Piece) -> Any:
 
 
 def _joined(of: _Piece, beyond: Any, chords: Any) -> Law:
-    """The law whose profile is the chords of the pieces', between the points that `_chords` keeps.
+    """The law whose profile joins the pieces' profiles by chords, between the points that `_chords` keeps.
 
     Below, profiles are E(x - X)_+; above, E(X - x)_+, whose slopes are less by 1. Where they meet, the former is taken.
     """

@@ -1,7 +1,7 @@
 """The law of a round of shuffled reports: the clones pair (Feldman, McMillan & Talwar 2021, Theorem 3.2) by points.
 
 With m - 1 ~ Bin(n - 1, p) and x the mean of m fair signs, the pair is W (1 + c x) against W (1 - c x), W the law of
-(m, x), c = tanh(local_epsilon / 2). What dominates x in the convex order dominates the pair. Two steps do:
+(m, x), c = tanh(local_epsilon / 2). What dominates x in the convex order dominates the pair. Two steps give that:
 
 - the mean of fewer signs dominates that of more, so that m may go to the first of the counts of a bin;
 - m signs are dominated by a normal variable of variance m + log(m)/6 + pi/2 - 1, whose profile is convex in m, so that
@@ -26,27 +26,27 @@ from jaxacct.special import LEAST_NORMAL, ULP, expm1, log1p, mills_ratio, tanh
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
 from jaxacct.special._fair_coins import log_fair_pmf
 
-MOST_REPORTS = 2.0**40  # more are taken as these: clones that are left out only reveal more
+MOST_REPORTS = 2.0**40  # a larger number is taken as this one: leaving out clones only reveals more
 MOST_LOCAL = 30.0  # local epsilon
-_MOST_PROB = 1.0 - 2.0**-40  # clone probability: more is taken as this, likewise
+_MOST_PROB = 1.0 - 2.0**-40  # clone probability: a larger one is taken as this, likewise
 _BINS = 256  # of counts
-_SIGNS = 288  # lattice points of sums of signs that are looked at one by one
-_TOGETHER = 8  # bins between whose ends a count of many is spread
-_LARGEST = 30.0  # deviations beyond which a normal profile is taken there
+_SIGNS = 288  # lattice points of sums of signs that are enumerated
+_TOGETHER = 8  # bins in a group, to whose ends counts are spread where clones are many
+_LARGEST = 30.0  # deviations: beyond them a normal profile is taken as it is here
 # What follows steers tightness.
-_FEW = 3000.0  # clones up to which sums of signs are looked at one by one
-_LOG_ABOVE = 26.0  # -log of the share of counts that are taken as the largest one: more, and slopes err
+_FEW = 3000.0  # mean number of clones up to which sums of signs are enumerated
+_LOG_ABOVE = 26.0  # -log of the share of counts that are taken as the largest one: with a larger share slopes err
 _NUM_REACHES = 256  # places among which the last one is chosen
 
 
 class Grid(NamedTuple):
     """Which counts make a bin, and where the law's points are: steering only."""
 
-    low: Any  # the least number of clones that is looked at
+    low: Any  # the least number of clones that is considered
     width: Any  # counts of a bin
     gap: Any  # between places u
     is_cut: Any  # whether means of signs beyond the last place become infinite losses; else they are taken as 1
-    is_few: Any  # whether sums of signs are looked at one by one
+    is_few: Any  # whether sums of signs are enumerated
 
 
 class _Counts(NamedTuple):
@@ -60,7 +60,7 @@ class _Counts(NamedTuple):
 
 
 def clones_grid(num_reports: Any, clone_prob: Any, log_share: Any, num: int) -> Grid:
-    """`Grid` of a law of `num` points, of about e^`log_share` of which the largest loss may be."""
+    """`Grid` of a law of `num` points, whose mass of infinite loss may be about e^`log_share`."""
     n, p = _others(num_reports, clone_prob)
     mean, length = n * p, -log_share
     variance, lengths = mean * (1.0 - p), jnp.stack([length, jnp.full_like(length, _LOG_ABOVE)])
@@ -97,7 +97,7 @@ def clones_law(local_epsilon: Any, clone_prob: Any, num_reports: Any, grid: Grid
     masses = jnp.concatenate([0.5 - slopes[:1], -jnp.diff(slopes)])
     masses = jnp.maximum(masses, 0.0) + 16.0 * ULP * jnp.concatenate([jnp.ones(1), slopes[:-1]])
     masses = jnp.append(masses, jnp.where(grid.is_cut, 0.0, to_one)) * (1.0 + 2.0**-48)
-    # of fewer clones than are looked at, too, the mean may be 1 or -1
+    # with fewer clones than are considered the mean may be 1 or -1, too
     lost = (0.5 * counts.below + jnp.where(grid.is_cut, to_one, 0.0)) * (1.0 + 2.0**-48)
     places = jnp.append(places, jnp.where(grid.is_cut, jnp.minimum(places[-1] + grid.gap, 1.0), 1.0))
     c = tanh(0.5 * local_epsilon)
@@ -115,7 +115,7 @@ def clones_law(local_epsilon: Any, clone_prob: Any, num_reports: Any, grid: Grid
 
 
 def _others(num_reports: Any, clone_prob: Any) -> tuple[Any, Any]:
-    """How many others report, and the probability with which one is a clone, neither more than is had."""
+    """How many others report, and the probability that one is a clone, both clipped to the range that is supported."""
     return jnp.clip(num_reports, 1.0, MOST_REPORTS) - 1.0, jnp.clip(clone_prob, LEAST_NORMAL, _MOST_PROB)
 
 
@@ -145,7 +145,7 @@ def _counts(n: Any, p: Any, grid: Grid) -> _Counts:
 
 
 def _of_signs(counts: _Counts, grid: Grid, places: Any) -> Any:
-    """At least E(x - u)_+ [K], each m taken as the first of its bin: sums of m signs one by one, out to `_SIGNS`."""
+    """Upper bounds on E(x - u)_+ [K], each m taken as the first of its bin: sums of m signs are enumerated."""
     m = counts.first
     odd = m - 2.0 * jnp.floor(0.5 * m)
     middle = 0.5 * (m + odd)  # how many signs are positive at lattice point 0
@@ -185,7 +185,7 @@ def _of_signs(counts: _Counts, grid: Grid, places: Any) -> Any:
 
 
 def _of_normal(counts: _Counts, grid: Grid, places: Any) -> Any:
-    """At least E(x - u)_+ [K], the mean of m signs taken as a normal variable, m spread to ends of several bins."""
+    """Upper bounds on E(x - u)_+ [K], the mean of m signs taken as a normal variable, m spread to ends of groups."""
     first = counts.first[::_TOGETHER]
     # the mean of m signs has at most the variance (1 + excess) / m
     excess = (jnp.log(first[0]) / 6.0 + (0.5 * math.pi - 1.0)) / first[0]

@@ -1,16 +1,16 @@
 """Compositions of laws by one contour of fixed size: upper ends of delta and epsilon, in either direction.
 
-With M(s) the product of the laws' moments sum m y^s to the powers how often they run (sum m y^(1-s) in the add
-direction), as in `jaxacct.divergence._inversion`,
+With M(s) the product of the laws' moments sum m y^s (sum m y^(1-s) in the add direction), each to the power of how many
+times it runs, as in `jaxacct.divergence._inversion`,
 
     delta(eps) = (1/2 pi i) int_{Re s = a} M(s) e^{eps (1 - s)} / (s (s - 1)) ds,    a > 1.
 
 The trapezoid rule gives delta and positive copies of it: an upper bound as it stands. Moments of finitely many points
-do not fall with the height: one more Gaussian release, of mu = tau, is composed in: no profile falls by it, and what
-lies beyond the last node is a closed form. Every choice (a, the step, tau) steers tightness only.
-docs/numerics/laws.md derives what is booked.
+do not fall with the height, so one more Gaussian release, of mu = tau, is composed in: it lowers no profile, and what
+lies beyond the last node has a closed form. Every choice (a, the step, tau) steers tightness only.
+docs/numerics/laws.md derives the error bounds.
 
-Numbers that one step makes are one array, since each array that a program makes is a kernel to compile.
+Numbers computed in one step share one array, since each array that a program makes is a kernel to compile.
 
 Shapes: [R, G] points of R laws; [N] nodes of the line, or [n1, n2] with N = n1 n2; one lane at a time.
 """
@@ -30,17 +30,17 @@ _NODES = ROWS * COLUMNS
 _MOST = 690.0  # exponents of what is summed: beyond, nothing is known
 _LOST = 0.5  # relative error of a moment beyond which only its size is used
 # What follows steers tightness.
-_LOG_MOST_PART = 10.0  # log of the most that one point may be of a moment, where orders end
+_LOG_MOST_PART = 10.0  # log of the largest part of a moment that one point may be: it limits the orders
 _NUM_ORDERS = 32  # among which the line is chosen
 _LOG_ALIAS, _LOG_TAIL = 8.0, 8.0  # copies, and what may lie beyond the last node, are e^-8 of delta
 _RARE = 0.03  # log M below which losses are rare
 _NEWTON = 12  # steps of Newton's method
-_SLACKS = (1.05, 1.5, 4.0, 30.0)  # distances from its root at which an end is tried, over what errors move it by
-_PASSES = 2  # lines tried, the later ones knowing better where the answer is
+_SLACKS = (1.05, 1.5, 4.0, 30.0)  # distances from the root at which an end is tried, over how far errors move it
+_PASSES = 2  # lines tried, the later ones with a better guess of the answer
 
 
 class Run(NamedTuple):
-    """R independent laws, and how often each is released."""
+    """R independent laws, and how many times each is released."""
 
     law: Law  # of [R, G] and [R]
     count: Any  # [R]
@@ -55,7 +55,7 @@ class Line(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """The trapezoid sum's terms over M(a), and bounds on what it errs by."""
+    """The trapezoid sum's terms over M(a), and bounds on its error."""
 
     line: Line
     terms: Any  # [2, N], real and imaginary parts
@@ -74,7 +74,7 @@ def _exponents(law: Law, order: Any, add: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def log_moment(law: Law, order: Any, add: Any) -> Any:
-    """At least log M of one law at a real order >= 1; inf where it is too large."""
+    """Upper bound on log M of one law at a real order >= 1; inf where it is too large."""
     w, exponents, _, size = _exponents(law, order, add)
     errs = jnp.abs(w) * law.blur + ULP * (size.shape[-1] + 16.0 + 4.0 * jnp.abs(exponents))
     total = jnp.sum(size * (1.0 + 1.01 * errs * jnp.exp(errs)), axis=-1)  # |e^x - 1| <= |x| e^|x|
@@ -163,7 +163,7 @@ def trapezoid(of: Sum, epsilon: Any) -> Any:
 
 
 def points_of_single(run: Run, add: Any) -> Any:
-    """[4, RG] of the one release that there is: losses, both masses of each, and what it errs by (`single_delta`)."""
+    """[4, RG], for a run of a single release: losses, both masses of each, and its error (see `single_delta`)."""
     logs, mass = run.law.log_ratio, run.count[:, None] * run.law.mass
     ratio = mass * jnp.exp(logs)
     whole, part = jnp.where(add, mass, ratio), jnp.where(add, ratio, mass)
@@ -174,7 +174,7 @@ def points_of_single(run: Run, add: Any) -> Any:
 
 
 def single_delta(points: Any, epsilon: Any) -> Any:
-    """[3]: delta of the one release that there is, its derivative, and what rounding may add to it.
+    """[3]: delta of a single release, its derivative, and a bound on its error.
 
     delta is the sum of (m y - m e^eps)_+ (remove) or of (m - m y e^eps)_+ (add), where losses above epsilon count.
     """
@@ -185,10 +185,10 @@ def single_delta(points: Any, epsilon: Any) -> Any:
 
 
 def _above(of: Sum, points: Any, epsilon: Any) -> tuple[Any, Any, Any, Any]:
-    """At least log delta at `epsilon`, the infinite losses left out; log delta by the sum alone, whether that is known,
+    """Upper bound on log delta at `epsilon` without infinite losses; log delta by the sum alone, whether that is known,
     and its derivative.
 
-    Of a single release the sum is that over its points.
+    For a single release the sum is that over its points.
     """
     is_single = of.is_single
     single = single_delta(points, epsilon)
@@ -203,7 +203,7 @@ def _above(of: Sum, points: Any, epsilon: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _by_one_moment(of: Sum, log_delta: Any) -> Any:
-    """At least epsilon, by M(a) alone: delta <= M(a) e^{-(a-1) eps} (a-1)^(a-1) / a^a."""
+    """Upper bound on epsilon by M(a) alone: delta <= M(a) e^{-(a-1) eps} (a-1)^(a-1) / a^a."""
     x = of.line.excess
     log_constant = x * jnp.log(x) - (1.0 + x) * log1p(x)
     slack = 2.0**-48 * (1.0 + jnp.abs(of.log_size) + jnp.abs(log_delta) + (1.0 + x) * (jnp.abs(jnp.log(x)) + log1p(x)))
@@ -211,7 +211,7 @@ def _by_one_moment(of: Sum, log_delta: Any) -> Any:
 
 
 def dropped(run: Run, add: Any) -> Any:
-    """A number, at least the mass of infinite loss of the composition: each release's, times what all others have."""
+    """A number: upper bound on the composition's mass of infinite loss, each release's times the mass of all others."""
     logs = run.count * log_moment(run.law, 1.0, add)
     lost = run.count * jnp.where(add, run.law.at_zero, run.law.beyond)
     growth, lost = jnp.sum(jnp.stack([jnp.where(run.count > 0.0, jnp.maximum(logs, 0.0), 0.0) + lost, lost]), axis=1)
@@ -219,7 +219,7 @@ def dropped(run: Run, add: Any) -> Any:
 
 
 def _survey(run: Run, add: Any) -> Any:
-    """[3, A]: orders a - 1, about log M there, and the log of the sum of what each release's moment is above 1.
+    """[3, A]: orders a - 1, approximate log M there, and the log of the sum of the releases' moments, less 1 each.
 
     Steering only.
     """
@@ -229,9 +229,9 @@ def _survey(run: Run, add: Any) -> Any:
     variance = jnp.sum(run.count * jnp.sum(mass * jnp.minimum(log_ratio**2, 4.0), axis=(1, 2)))
     total = jnp.sum(mass, axis=2)
     log_ratio = jnp.sum(log_ratio * mass, axis=2) / jnp.maximum(total, 1e-300)
-    # where nothing is lost, too
+    # also where the variance is 0
     first, last = jnp.log(jnp.stack([3e-2, 1.2e2]) / jnp.sqrt(jnp.maximum(variance, 1e-20)))
-    # where a rare large loss decides, orders are small; and none is of use by which a point's part of M is enormous
+    # where a rare large loss decides, orders are small; and none is of use at which a point's part of M is enormous
     loss = jnp.where(add, -log_ratio, log_ratio)
     counts = (loss > 0.0) & (total > 0.0) & (run.count[:, None] > 0.0)
     most = jnp.min(jnp.where(counts, (_LOG_MOST_PART - jnp.log(total)) / jnp.where(counts, loss, 1.0), jnp.inf))
@@ -250,10 +250,10 @@ def _survey(run: Run, add: Any) -> Any:
 
 
 def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any) -> Line:
-    """The line by which delta is least above what it is: by the extra release and by rounding. Steering only.
+    """The line on which the extra release and rounding raise delta least. Steering only.
 
     Args:
-      slope: by which about log delta falls with epsilon.
+      slope: about how much log delta falls for each unit of epsilon.
     """
     x, logs, alone = survey
     sizes = logs - x * epsilon
@@ -278,12 +278,12 @@ def _rounding(run: Run) -> Any:
 
 
 def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, Any, Any]:
-    """At least epsilon by the sum of one line, inf where it says nothing; about epsilon, and about by how much log
-    delta falls there with it.
+    """Upper bound on epsilon by the sum of one line, inf where it says nothing; about epsilon; and about how much log
+    delta falls there for each unit of it.
 
-    Newton's method finds a root of the sum without its errors, which certifies nothing; then the bound is asked at
-    points above it by what the errors move the root, and at 0. One loop does both, so that the sum is in the program
-    once.
+    Newton's method finds a root of the sum without its errors, which certifies nothing. Then the bound is evaluated
+    above the root, at multiples of how far the errors move it, and at 0. One loop does both, so that the program holds
+    the sum once.
     """
     slacks = jnp.asarray((*_SLACKS, 0.0, 0.0), jnp.float64)
 
@@ -314,12 +314,12 @@ def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, A
 
 
 def _first_guess(survey: Any, log_delta: Any) -> Any:
-    """About epsilon, from real moments: as of a normal loss, or Chernoff's bound where that is less."""
+    """Approximate epsilon, from real moments: as if the loss were normal, or Chernoff's bound where that is less."""
     x, logs, _ = survey
     sizes = logs - log_delta
     chernoff = x * (jnp.log(x) - log1p(x)) - log1p(x)
     normal = -0.5 * jnp.log(4.0 * jnp.pi * jnp.maximum(logs, 1e-300) * x * (1.0 + x))
-    # of rare losses, what M is above 1 counts
+    # for rare losses the excess of M over 1 counts
     rare = jnp.log(-expm1(-jnp.maximum(logs, 1e-300)))
     return jnp.maximum(jnp.min((sizes + jnp.minimum(chernoff + rare, normal)) / x), 0.0)
 
@@ -332,7 +332,7 @@ def _left(run: Run, add: Any, log_delta: Any) -> tuple[Any, Any]:
 
 
 class Answer(NamedTuple):
-    """An upper end, and the line that gave it."""
+    """An upper bound, and the line that gave it."""
 
     value: Any
     line: Line
@@ -352,7 +352,7 @@ def _start(survey: Any, near: Any, epsilon: Any, bound: Any) -> Any:
 
 
 def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
-    """An upper end (class `Answer`) of epsilon at `log_delta`, in one direction; inf where nothing is known."""
+    """Upper bound (class `Answer`) on epsilon at `log_delta`, in one direction; inf where nothing is known."""
     log_delta, is_enough = _left(run, add, log_delta)
     survey, points = _survey(run, add), points_of_single(run, add)
 
@@ -367,7 +367,7 @@ def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
 
 
 def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
-    """An upper end (class `Answer`) of log delta at `epsilon`, in one direction; 0 where nothing is known."""
+    """Upper bound (class `Answer`) on log delta at `epsilon`, in one direction; 0 where nothing is known."""
     survey, points = _survey(run, add), points_of_single(run, add)
 
     def again(_: int, state: Any) -> Any:

@@ -1,8 +1,8 @@
 """Points of releases whose outputs are few, or whole numbers: their own likelihood ratios, none of them moved.
 
 What is beyond the window of whole numbers goes to 0 and to the first point, or to the last one and to infinity, as for
-continuous noise. docs/numerics/laws.md. Points beside one another steer as one, so that each stands several
-times.
+continuous noise (docs/numerics/laws.md). Neighbouring points are merged where a line is chosen, so each point is
+repeated several times.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from jaxacct._jax import jnp
 from jaxacct.divergence.law._law import Base
 from jaxacct.special import expm1
 
-MOST_LOSS = 500.0  # of one release
-_REACH = 9.0  # standard deviations, at least, within the window of whole numbers
+MOST_LOSS = 500.0  # largest loss of one release
+_REACH = 9.0  # least number of standard deviations within the window of whole numbers
 _ROUNDED = 1.0 + 2.0**-40  # masses: exponents of at most 500 by 4 ULP of themselves, sums and quotients
 
 
@@ -44,7 +44,7 @@ def covers_discrete_gaussian(scale: Any, sensitivity: Any, num: int) -> Any:
 
 
 def discrete_gaussian_base(scale: Any, sensitivity: Any, num: int) -> Base:
-    """The points (class `Base`) of discrete Gaussian noise, at `num` whole numbers about half the sensitivity."""
+    """The points (class `Base`) of discrete Gaussian noise, at `num` whole numbers around half the sensitivity."""
     first = jnp.floor(0.5 * (sensitivity - num))
     k = first + np.arange(num, dtype=np.float64)
     size = jnp.exp(-0.5 * (k / scale) ** 2)
@@ -52,7 +52,7 @@ def discrete_gaussian_base(scale: Any, sensitivity: Any, num: int) -> Base:
     last = first + (num - 1.0)
 
     def tail(distance: Any) -> Any:
-        """At least the mass at whole numbers that far away, at least, on one side."""
+        """Upper bound on the mass, on one side, of whole numbers at that distance or further."""
         ratio = jnp.exp(-(distance + 0.5) / scale**2)
         return jnp.exp(-0.5 * (distance / scale) ** 2) / (1.0 - ratio) / total * _ROUNDED
 
@@ -80,7 +80,7 @@ def discrete_laplace_base(noise_parameter: Any, sensitivity: Any, num: int) -> B
 
 
 def _repeated(log_ratio: Any, mass: Any, num: int) -> Base:
-    """Points, each `num` / K times with its share of the mass; what is left has none."""
+    """Points, each repeated `num` / K times with its share of the mass; any left over have none."""
     size = log_ratio.shape[0]
     times, rest = divmod(num, size)
     rows = jnp.repeat(jnp.stack([log_ratio, mass / times * _ROUNDED]), times, axis=1)

@@ -16,19 +16,19 @@ from jaxacct.divergence.law._law import Law
 
 _FARTHEST = 600.0  # nats: beyond, e^loss and the masses beside it are no doubles
 _ROUNDED = 1.0 + 2.0**-40  # masses: exponents of at most `_FARTHEST` by ULPs of themselves, shares and products
-_SHARE = 2.0**-48  # by which a share errs at most, absolutely: a quotient of two of expm1, and 1 less it
+_SHARE = 2.0**-48  # absolute error of a share: a quotient of two expm1, or 1 less that
 # What follows steers tightness: where points lie closest.
 _NUM_TILTS = 12  # orders at which each part of the losses may decide
 _LEAST_TILT, _LARGEST_TILT = 1.0, 24.0  # the first order at most, and the last one times the deviation of the loss
 _EVEN = 0.1  # share of the points that are spread evenly
-_MOST_ROUNDS = 100  # in which places that take a whole point are found
+_MOST_ROUNDS = 100  # rounds in which places that take a whole point are found
 
 
 def given_law(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float, num: int, *, is_add: bool) -> Law:
-    """`Law` of `num` points, of NumPy arrays, of a release with these losses; of use in one direction only.
+    """`Law` of `num` points, in NumPy arrays, of a release with these losses; valid in one direction only.
 
     Args:
-      losses: float64 [N], rising; each errs by a few ULP of the largest at most.
+      losses: float64 [N], increasing; each errs by at most a few ULP of the largest.
       masses: float64 [N], of the first distribution of the pair: P where a record is removed, Q where it is added.
       infinite_mass: of infinite loss.
       is_add: whether they are of the add direction, y = e^-loss; else y = e^loss.
@@ -36,7 +36,7 @@ def given_law(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float, 
     place, mass, beyond = _in_reach(losses, masses, infinite_mass)
     if place.shape[0] > num:
         place, mass = _spread(place, mass, _chosen(place, mass, num))
-    # points beside one another steer as one, so that each stands several times
+    # neighbouring points are merged where a line is chosen, so each point is repeated
     times = num // place.shape[0]
     place, mass = np.repeat(place, times), np.repeat(mass / times, times)
     place = np.pad(place, (0, num - place.shape[0]), mode="edge")
@@ -48,7 +48,7 @@ def given_law(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float, 
 
 
 def _in_reach(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float) -> tuple[Any, Any, float]:
-    """The losses that have mass, at most `_FARTHEST` from 0: others go up, to the least of these or to infinity."""
+    """The losses that have mass, at most `_FARTHEST` from 0: others move up, to the least of these or to infinity."""
     is_beyond = losses > _FARTHEST
     beyond = (infinite_mass + float(masses[is_beyond].sum())) * _ROUNDED
     kept = (masses > 0.0) & ~is_beyond
@@ -89,7 +89,7 @@ def _chosen(place: NDArray[Any], mass: NDArray[Any], num: int) -> NDArray[Any]:
 
 
 def _spread(place: NDArray[Any], mass: NDArray[Any], chosen: NDArray[Any]) -> tuple[Any, Any]:
-    """The `chosen` places, and the masses there: of each loss between two of them such shares that means stay."""
+    """The `chosen` places and their masses: a loss between two of them is split so that the mean of e^-loss stays."""
     cell = np.minimum(np.searchsorted(chosen, place, side="right") - 1, chosen.shape[0] - 2)
     above = np.clip(np.expm1(chosen[cell] - place) / np.expm1(chosen[cell] - chosen[cell + 1]), 0.0, 1.0)
     size = chosen.shape[0]
@@ -98,5 +98,5 @@ def _spread(place: NDArray[Any], mass: NDArray[Any], chosen: NDArray[Any]) -> tu
         for at, share in ((cell, 1.0 - above), (cell + 1, above))
     )
     most = int(np.bincount(cell).max())
-    grown = 1.0 + 2.0**-51 * (2.0 * most + 1.0)  # additions into one place, an ULP each at most
+    grown = 1.0 + 2.0**-51 * (2.0 * most + 1.0)  # additions into one place, at most an ULP each
     return chosen, (low + high) * grown

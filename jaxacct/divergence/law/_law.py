@@ -1,4 +1,4 @@
-"""What a release is to a contour: finitely many likelihood ratios with masses, no less revealing than the release.
+"""How a contour sees a release: as finitely many likelihood ratios with masses, no less revealing than the release.
 
 A pair (P, Q) of a release's outputs on neighbouring data sets is known by the law of Y = dP/dQ under Q. A `Law` stands
 for a measure m of points y > 0, a mass m0 at y = 0 and a mean b at infinity, such that for every x >= 0
@@ -22,35 +22,35 @@ from jaxacct._jax import jnp
 from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail, sinh
 
 LEAST_NOISE = 0.1  # noise multiplier; below, cells are too wide for Gauss's rule
-MOST_PROB = 1.0 - 2.0**-20  # sampling probability: beyond, log(1 - q) is too far away, and all join
+MOST_PROB = 1.0 - 2.0**-20  # sampling probability: above it log(1 - q) is too far away, and all are taken to join
 _LOW = -8.5  # the window in z begins here
 _BELOW = 0.5 * math.erfc(-_LOW / math.sqrt(2.0)) * (1.0 + 2.0**-40)
-_NUM_GAUSS = 12  # nodes of Gauss's rule in a cell: what it errs by is derived for so many
+_NUM_GAUSS = 12  # nodes of Gauss's rule in a cell: the bound on its error is derived for this number
 _CENTRE = 0.6  # where in the window cells may be narrowest: tightness, where few large ratios decide
 _LEAST_LOG_SHARE = -150.0  # no window is longer than for this one
 
 
 def where_least(cost: Any, values: Any) -> Any:
-    """[V], of each row of `values` [V, N] the number where `cost` [N] is least; without an index.
+    """[V], from each row of `values` [V, N] the entry where `cost` [N] is least, found without an index.
 
-    Programs of 32 bits would cut the 64 of an index, with a warning.
+    In 32-bit programs a 64-bit index would be truncated, with a warning.
     """
     return jnp.max(jnp.where(cost <= jnp.min(cost), values, -jnp.inf), axis=-1)
 
 
 def written(x: Any, beside: Any) -> Any:
-    """Array `x` [..], kept in memory: XLA makes what is cheap again wherever it is used, but no quotient.
+    """Array `x` [..], kept in memory: XLA recomputes cheap values wherever they are used, but never a quotient.
 
     Args:
-      beside: a number that is not NaN, of which the compiler knows nothing.
+      beside: a number that is not NaN, unknown to the compiler.
     """
     return x / jnp.where(beside == beside, 1.0, 2.0)
 
 
 def stacked(*rows: Any) -> Any:
-    """`rows` [..] as one array, each written in its turn.
+    """`rows` [..] as one array, each row written in turn.
 
-    For rows that take much computing: XLA's CPU compiler makes loops of what is concatenated that run on no vectors.
+    For rows that are costly to compute: XLA's CPU compiler does not vectorise the loops behind a concatenation.
     """
     out = jnp.zeros((len(rows), *rows[0].shape), rows[0].dtype)
     for k, row in enumerate(rows):
@@ -61,10 +61,10 @@ def stacked(*rows: Any) -> Any:
 class Law(NamedTuple):
     """Points of a likelihood ratio, above its law in the convex order.
 
-    What belongs together is one array: one kernel of a program writes it, and kernels are what compiling costs.
+    What belongs together is one array, which one kernel writes: the cost of compiling grows with the number of kernels.
     """
 
-    points: Any  # [3, G]: log y, finite; masses under Q, 0 or more; by which log y errs at most
+    points: Any  # [3, G]: log y, finite; masses under Q, 0 or more; bounds on the error of log y
     ends: Any  # [2]: m0, mass at y = 0, of infinite loss in the add direction; b, mean at infinity, in the other one
 
     @property
@@ -79,7 +79,7 @@ class Law(NamedTuple):
 
     @property
     def blur(self) -> Any:
-        """[G], by which log y errs at most."""
+        """[G], bounds on the error of log y."""
         return self.points[..., 2, :]
 
     @property
@@ -99,8 +99,8 @@ class Base(NamedTuple):
     exponent: Any  # [K], log y
     shift: Any  # [K]: the exponent errs by at most 4 ULP of it
     mass: Any  # [K]
-    below: Any  # mass to y = 0
-    above: Any  # of the mass, what stands for ratios above the last point
+    below: Any  # mass that goes to y = 0
+    above: Any  # the part of the mass that stands for ratios above the last point
     beyond: Any  # their mean
 
 
@@ -178,14 +178,14 @@ def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
 
 
 def whole(of: Base) -> Law:
-    """`Law` of a release that all join."""
+    """`Law` of a release that every record joins."""
     return Law(jnp.stack([of.exponent, of.mass, 4.0 * ULP * of.shift]), jnp.stack([of.below, of.beyond]))
 
 
 def sampled(of: Base, sampling_prob: Any) -> Law:
-    """`Law` of one point more than `of`, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
+    """`Law`, with one point more than `of`, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
 
-    A probability above `MOST_PROB` is taken as 1: who joins more often reveals no less.
+    A probability above `MOST_PROB` is taken as 1: a record that joins more often reveals no less.
     """
     is_whole = sampling_prob > MOST_PROB
     q = jnp.where(is_whole, 0.5, sampling_prob)

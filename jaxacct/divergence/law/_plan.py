@@ -1,6 +1,6 @@
-"""Where the lines of an epoch's law are: steering only, every law is certified whatever they are.
+"""Choice of the lines for an epoch's law: steering only, every law is certified whatever they are.
 
-JAX's own elementary functions do here: what is certified takes those of `jaxacct.special`, whose errors are known.
+JAX's own elementary functions suffice here; certified code takes those of `jaxacct.special`, whose errors are known.
 
 Shapes: [B] points of one ratio; [J] lines; [V] distances of a line from 0 that are compared.
 """
@@ -18,8 +18,8 @@ from jaxacct.divergence.law._transform import Average
 NUM_LOW, NUM_HIGH = 5, 7  # lines below and above the mean
 DIGITS = 10.0  # in log: copies and what lies beyond the last node are kept this far below what is wanted
 _NUM_TILTS = 64  # points of the real axis that say how far down X reaches
-_NUM_DISTANCES = 256  # distances from the mean at which X is looked at
-_THIN = 2  # so many points steer as one
+_NUM_DISTANCES = 256  # distances from the mean at which the tail of X is estimated
+_THIN = 2  # points that are merged into one
 _TILTS = np.geomspace(1.5, 90.0, 48)  # distances of the lines from 0 that are compared, over a length
 _MOST = 300.0  # exponents of a line: their squares are doubles
 _LOG_CONDITION = 18.0  # log of a line's summands over its sum above which rounding begins to show
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
 
 
 def plan(of: Average, tail: Any) -> Plan:
-    """`Plan` [J] of all lines; `tail` is about what may be cut off on either side. All of it only steers."""
+    """`Plan` [J] of all lines; `tail` is about what may be cut off on either side. Steering only."""
     t, log_tail = of.steps, jnp.log(tail)
     parts = jnp.sum(jnp.stack([of.mass, of.mass * of.excess])[:, 1:].reshape(2, -1, _THIN), axis=2)
     points = jnp.stack([parts[0], parts[1] / jnp.maximum(parts[0], 1e-300)])
@@ -71,8 +71,8 @@ def plan(of: Average, tail: Any) -> Plan:
 
 
 def _far(points: Any, t: Any, largest: Any, log_tail: Any) -> tuple[Any, Any, Any, Any]:
-    """How far X spreads but for large ratios, and with them; where what lies beyond is the tail; [2, X] of log x and
-    about log E(X - 1 - x)_+: one large ratio beside a Gaussian bulk."""
+    """The deviation of X without large ratios, and with them; the x beyond which only the tail lies; and a table [2, X]
+    of log x and about log E(X - 1 - x)_+, from one large ratio beside a Gaussian bulk."""
     m, w = points
     square = m * jnp.minimum(w * w, 1e200)
     full = jnp.sqrt(jnp.sum(square) / t)
@@ -98,7 +98,7 @@ def _far(points: Any, t: Any, largest: Any, log_tail: Any) -> tuple[Any, Any, An
 
 
 def _read(table: Any, x: Any) -> Any:
-    """The second row of a table, between its points, at the logarithm of x [..] in the first."""
+    """The second row of `table`, interpolated at log x [..] in its first row."""
     log_x, values = table
     at = (jnp.log(x)[..., None] - log_x[0]) / (log_x[1] - log_x[0])
     near = jnp.clip(at, 0.0, _NUM_DISTANCES - 1.0) - np.arange(_NUM_DISTANCES)
@@ -106,7 +106,7 @@ def _read(table: Any, x: Any) -> Any:
 
 
 def _ends(points: Any, t: Any, full: Any, log_tail: Any) -> tuple[Any, Any]:
-    """x - 1 below which X is, and beyond which it is, by no more than the tail.
+    """The x - 1 below which, and the one beyond which, X lies by no more than the tail.
 
     E(y - X)_+ <= E e^{u (y - X) - 1} / u, and E(X - y)_+ likewise.
     """

@@ -1,7 +1,7 @@
-"""Derivatives of log delta at an answer, from the laws of slightly other releases, on the line that gave it.
+"""Derivatives of log delta at an answer, from the laws of slightly different releases, on the line that gave it.
 
-What a release's law depends on is moved a little, and the differences of its moments are taken: one program makes all
-laws, where differentiating it would make a program several times as large. Not certificates.
+Each number that a release's law depends on is moved a little, and the differences of the moments are taken: one program
+makes all laws, whereas differentiating it would make a program several times as large. Not certificates.
 
 Shapes: [R, V] laws of R releases: as they are, and with each of their numbers moved; [N] nodes.
 """
@@ -17,7 +17,7 @@ from jaxacct.divergence.law._contour import Line, moments, of_moments, trapezoid
 from jaxacct.divergence.law._law import Law
 
 _REACH = 0.35  # change of log delta over which the derivative in epsilon is taken, of a single release
-MOVED = 2.0**-18  # relative, by which a number is moved: as much of a slope is lost to its change, less to rounding
+MOVED = 2.0**-18  # relative change of a number: a slope loses as much to its own change over that, and less to rounding
 
 
 def _over(difference: Any, gap: Any) -> Any:
@@ -29,7 +29,7 @@ def rates(laws: Law, counts: Any, gaps: Any, line: Line, add: Any, epsilon: Any)
 
     Args:
       laws: [R, V], V = 1 + P.
-      gaps: [R, P], by which a number is moved; 0 where it cannot be.
+      gaps: [R, P], how far each number is moved; 0 where it cannot be.
     """
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), laws)
     logs = jax.lax.map(lambda law: moments(law, 1.0 + line.excess, line.step, add)[:2], flat)
@@ -43,13 +43,13 @@ def rates(laws: Law, counts: Any, gaps: Any, line: Line, add: Any, epsilon: Any)
     usable = total > 0.0
     share = jnp.stack([re, -im]) / jnp.where(usable, total, 1.0)
     moved = logs[:, 1:] - logs[:, :1]  # [R, P, 2, N]
-    # of the argument less than half a turn
+    # the argument moves by less than half a turn
     moved = moved.at[:, :, 1].add(-2.0 * jnp.pi * jnp.round(moved[:, :, 1] / (2.0 * jnp.pi)))
     by_number = _over(counts[:, None] * jnp.sum(moved * share, axis=(2, 3)), gaps)
     by_count = jnp.sum(logs[:, 0] * share, axis=(1, 2))
     b = line.step * np.arange(re.shape[0], dtype=np.float64)
     slope = jnp.sum(b * -share[1]) - line.excess
-    # points of a single release make steps of it, beside which log delta is nearly linear
+    # the slope of a single release jumps at its points, while over a longer reach log delta is nearly linear
     reach = _REACH / jnp.maximum(-slope, 1e-300)
     beside = jax.vmap(lambda e: trapezoid(of, e)[0])(epsilon + reach * np.array([1.0, -1.0]))
     mean_slope = jnp.diff(jnp.log(jnp.maximum(beside, 1e-300)))[0] / (-2.0 * reach) - line.excess

@@ -1,4 +1,4 @@
-"""The law of a Gaussian step, sampled or not, whose record another one replaces: moved by mu against moved by -mu.
+"""The law of a Gaussian step, sampled or not, when one record replaces another: moved by mu against moved by -mu.
 
 With z standard normal without either record, e(z) = e^{mu z - mu^2/2} and A(z) = 1 - q + q e(z),
 
@@ -23,8 +23,8 @@ from jaxacct.special import ULP, expm1, log_normal_tail
 def replaced(noise_multiplier: Any, sampling_prob: Any, log_share: Any, num: int) -> Law:
     """`Law` of one such step, the same in both directions.
 
-    In a cell of z the ratio goes to its values at the two ends, its mean kept. With u above the lower end, of a cell of
-    width k, what P has above that end's ratio is q phi(z) / A(-z0) times
+    In a cell of z the ratio goes to its values at the two ends, its mean kept. At u above the lower end z0 of a cell of
+    width k, P exceeds Q times that end's ratio by q phi(z) / A(-z0) times
 
         n(u) = e(z0) A(-z0) expm1(mu u) - A(z0) e(-z0) expm1(-mu u),
 

@@ -1,4 +1,4 @@
-"""The transform E e^{-uW} of a ratio of finitely many points, W its excess over 1: on lines, and how far it falls.
+"""The transform E e^{-uW} of a ratio of finitely many points, W its excess over 1: its values on lines, and its decay.
 
 Shapes: [B] points; [N] nodes of a line; [D] heights.
 """
@@ -17,15 +17,15 @@ from jaxacct.special import ULP, vector_cos_and_sin
 ROWS, COLUMNS = 32, 16  # of the nodes of a line
 NODES = ROWS * COLUMNS
 _MOST = 700.0  # exponents that a double holds
-_OCTAVES = 16  # of heights at which the decay is looked at
+_OCTAVES = 16  # of heights at which the decay is bounded
 
 
 class Average(NamedTuple):
-    """X: what a ratio less 1 may be, its masses, and of how many ratios X is the average."""
+    """X: the values of a ratio less 1, their masses, and the number of ratios that X averages."""
 
     excess: Any  # [B], y - 1
     mass: Any  # [B]
-    blur: Any  # [B], by which y - 1 errs, relative to y
+    blur: Any  # [B], error of y - 1, relative to y
     steps: Any  # t
 
 
@@ -73,8 +73,8 @@ def transform(of: Average, centre: Any, step: Any) -> tuple[Any, Any]:
 
 
 class Decay(NamedTuple):
-    """|E e^{-iuW}| between heights u, for all the ratios: at most `size` from one height to the next, and what bounds
-    how far it is from the same on another line."""
+    """|E e^{-iuW}| between heights u, over all ratios: at most `size` from one height to the next, and what bounds its
+    distance from the same transform on another line."""
 
     heights: Any  # [D], increasing
     size: Any  # [D - 1]
@@ -84,7 +84,7 @@ class Decay(NamedTuple):
 
 
 def decay(of: Average, lowest: Any) -> Decay:
-    """`Decay` [D] from the height `lowest` on, in steps of 2^(1/8)."""
+    """`Decay` [D] from the height `lowest` on, by factors of 2^(1/8)."""
     w, m = of.excess, of.mass
     mean, square, wide, gap, drift = jnp.sum(
         jnp.stack([m * jnp.abs(w), m * w * w, m * (w + 1.0) * of.blur, m * _gaps(w) ** 2, m * w]), axis=1
@@ -101,12 +101,12 @@ def decay(of: Average, lowest: Any) -> Decay:
 
 
 def _gaps(w: Any) -> Any:
-    """Gaps before points, at most 1, of the first point 0."""
+    """The gap before each point, at most 1; 0 for the first point."""
     return jnp.minimum(w - jnp.concatenate([w[:1], w[:-1]]), 1.0)
 
 
 def fall(of: Decay, t: Any, c: Any, top: Any, largest: Any, lost: Any, lost_mean: Any) -> tuple[Any, Any]:
-    """A tuple: at least log |phi(c + iy)| for y from `top` to an edge, and that edge, no less than `top`.
+    """A tuple: an upper bound on log |phi(c + iy)| for y from `top` to an edge, and that edge, no less than `top`.
 
     On the line c/t a ratio's transform differs from that on the imaginary axis by at most |c/t| |E W e^{-iuW}| and
     (c/t)^2 / 2 times the largest e^{-cW/t} E W^2. Ratios that are left out, of mass `lost` and of `lost_mean`, add

@@ -34,7 +34,7 @@ Losses = tuple[Array, Array]
 
 
 class Run(NamedTuple):
-    """What the mechanism to be sampled is made of, as float64 scalars."""
+    """The parameters of the mechanism to be sampled, as float64 scalars."""
 
     inverse_sigma: jax.Array  # s = 1/sigma
     num_steps: jax.Array  # t, of one epoch
@@ -42,7 +42,7 @@ class Run(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """What the sizes of one draw are made of, all static: `rows` coordinates (at least 2) for `lanes` samples at once.
+    """The sizes of one draw, all static: `rows` coordinates (at least 2) for `lanes` samples at once.
 
     `ratio_dtype` is the type in which e^(s g) is formed. float32 saves a quarter of the time. It needs 9.3 s < 88, and
     its errors, 1e-7 each and 1e-8 in the mean, have to be small against the standard deviation of X, about s / sqrt(t).

@@ -21,7 +21,7 @@ from jaxacct._types import Direction
 
 _BLOCK = 2**20  # coordinates drawn at once
 _ROUNDING = 1.0 + 2.0**-30  # of the largest value: exponentials of a sample and of its bound
-_SHARED = 2.0**-30  # of the largest covariance, added to all: what they and their root may be short of
+_SHARED = 2.0**-30  # share of the largest covariance added to all: covers the error in them and in their root
 
 Progress = Callable[[int, int], None]
 
@@ -42,7 +42,7 @@ class Tilt(NamedTuple):
 
 
 def tilt(covariance: NDArray[Any], epsilons: NDArray[Any], direction: Direction, *, is_plain: bool) -> Tilt:
-    """A NamedTuple; what is drawn is best at the least of `epsilons` [G]."""
+    """`Tilt`, a NamedTuple, that is best at the least of `epsilons` [G]."""
     own, least = np.diag(covariance), float(epsilons.min())
     if direction is Direction.REMOVE:
         most = float(own.max())
@@ -54,14 +54,14 @@ def tilt(covariance: NDArray[Any], epsilons: NDArray[Any], direction: Direction,
 
 
 class Prepared(NamedTuple):
-    """Covariances [t, t], raised by a shared part for rounding, and a root of theirs: rows of t normals times it."""
+    """Covariances [t, t], raised by a shared part for rounding, and their root, which multiplies rows of t normals."""
 
     covariance: NDArray[Any]
     root: NDArray[Any]
 
 
 def prepared(covariance: NDArray[Any]) -> Prepared:
-    """A NamedTuple, of K [t, t]; to be made once for all that is drawn."""
+    """`Prepared`, a NamedTuple, from the covariances K [t, t]; to be made once for all draws."""
     raised = covariance + _SHARED * covariance.max()
     values, vectors = np.linalg.eigh(raised)
     return Prepared(raised, (vectors * np.sqrt(np.maximum(values, 0.0))).T)
@@ -77,7 +77,7 @@ def samples(
     is_plain: bool,
     progress: Progress | None = None,
 ) -> Values:
-    """A NamedTuple of what is drawn for `epsilons` [G], for the least of them."""
+    """`Values`, a NamedTuple for `epsilons` [G], from draws that suit the least of them."""
     raised, root = of
     how = tilt(raised, epsilons, direction, is_plain=is_plain)
     own, bins = np.diag(raised), len(raised)

@@ -1,4 +1,4 @@
-"""How far the expectation of bounded values may be above the mean of their samples, with a confidence."""
+"""How far the expectation of bounded values may exceed the mean of their samples, at a given confidence."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ def chernoff_upper_confidence(mean: Any, num_samples: int, error_prob: float, sc
 
     scale * max{p: N kl(mean/scale || p) <= log(1/error_prob)}, kl(q || p) = q log(q/p) + (1-q) log((1-q)/(1-p)):
     exceeded by the expectation with probability at most `error_prob` (Bernoulli values are extremal). By bisection of
-    p - q, the upper end returned: to 1e-9 relative, and above.
+    p - q, whose upper end is returned: within 1e-9 relative, and from above.
 
     >>> from jaxacct.estimation import chernoff_upper_confidence
     >>> round(float(chernoff_upper_confidence(0.001, 500_000, 0.01)), 10)

@@ -14,8 +14,8 @@ from typing import Any
 from jaxacct._jax import jax, jnp
 from jaxacct.special import expm1, log1mexp, log1p
 
-# With p = 2(1 - Phi(g)) and r = sqrt(-2 log p): g = r^2 P(r) / Q(r) to 1.8e-7 max(1, g) for r in [0, 38.6], that is p
-# down to 1e-323. Fitted to SciPy's ndtri_exp by least squares, re-weighted towards the least maximal error. Highest
+# With p = 2(1 - Phi(g)) and r = sqrt(-2 log p): g = r^2 P(r) / Q(r) to 1.8e-7 max(1, g) for r in [0, 38.6], that is for
+# p down to 1e-323. Fitted to SciPy's ndtri_exp by least squares, re-weighted towards the least maximal error. Highest
 # power first.
 _INVERSE_P = (-2.85444984e-08, 2.65914157e-02, 3.45606389e-01, 7.31479290e-01, 7.99311459e-01, 6.26555444e-01)
 _INVERSE_Q = (2.658546e-02, 3.4629225e-01, 8.3576431e-01, 1.42955734, 1.27323065, 1.0)

@@ -78,7 +78,7 @@ _LEAST_JUMPS = 0.2  # expected coordinates of each shift in a sample, at least: 
 
 
 class Shifts(NamedTuple):
-    """What a mixture of shifted normals is made of: the law of the shift of one coordinate, in units of sigma."""
+    """A mixture of shifted normals: the law of the shift of one coordinate, in units of sigma."""
 
     probabilities: NDArray[Any]  # float64 [9], of the shifts 0, d, .., 8 d
     spacing: float  # d
@@ -160,7 +160,7 @@ def shifted_remove(key: jax.Array, run: Run, probabilities: jax.Array, spacing: 
 
 
 class ChernoffTilt(NamedTuple):
-    """What the tilted density phi(g) e^(-lambda W) / psi of one coordinate is made of, psi = E_Q e^(-lambda W)."""
+    """The tilted density phi(g) e^(-lambda W) / psi of one coordinate, psi = E_Q e^(-lambda W)."""
 
     lam: float  # lambda
     log_psi: float

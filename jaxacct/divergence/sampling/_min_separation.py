@@ -29,7 +29,7 @@ class Renewals(NamedTuple):
       columns: [w, n], the w <= b entries of each column from the diagonal down, without signs; 0 below the last row.
       prob: p, with which a record joins a step that it may join.
       apart: b.
-      is_warm: whether the first step finds the process as it is after many steps.
+      is_warm: whether the first step finds the process in the state it has after many steps.
     """
 
     columns: NDArray[np.float64]
@@ -82,7 +82,7 @@ def samples(
     *,
     progress: Progress | None = None,
 ) -> Values:
-    """A NamedTuple of what is drawn for all of `epsilons` [G]."""
+    """`Values`, a NamedTuple: means of samples, their errors and scales at each of `epsilons` [G]."""
     rng = np.random.default_rng([seed, list(Direction).index(direction)])
     block = max(_BLOCK // sum(of.columns.shape), 1)
     total, squares = np.zeros(len(epsilons)), np.zeros(len(epsilons))

@@ -36,9 +36,9 @@ _RIGHT, _LEFT = 18.0, 7.5  # standard deviations followed; further left W is nex
 _BOUNDS = (0.5, 0.75, 0.9, 1.0)  # c in units of k/t
 _EXPONENTS = np.geomspace(0.3, 300.0, 24)  # r
 _NUM_ANGLES = 24  # nodes over v
-_CUTS = (2.5, 4.0, 6.0, 9.0)  # a coordinate beyond is a jump, and bounded by itself
-_LOG_U = np.linspace(-30.0, 25.0, 380)  # nodes over log u; where it is not inside them nothing is said
-_INSIDE = 15.0  # logarithms by which an integrand falls towards the ends of its nodes, at least
+_CUTS = (2.5, 4.0, 6.0, 9.0)  # a coordinate beyond one is a jump, and bounded by itself
+_LOG_U = np.linspace(-30.0, 25.0, 380)  # nodes in log u; where the integrand is not inside them there is no bound
+_INSIDE = 15.0  # in log: how far an integrand must fall towards the ends of its nodes
 
 
 class Table(NamedTuple):
@@ -165,7 +165,7 @@ def proposal(
 
 
 class _RemoveBound(NamedTuple):
-    """The bound by one c: nodes z, log Y and p at them, log b."""
+    """The bound for one c: nodes z, log Y and p at them, and log b."""
 
     share: _Share
     z: Real
@@ -182,7 +182,7 @@ class _RemoveBound(NamedTuple):
         return cls(share, z, log_y, p, log_b + (t - k) * math.log1p(-c))
 
     def __call__(self, table: Table, epsilons: Real, exponents: Real, num_angles: int) -> Real:
-        """log of the bound [G]: where no coordinate is beyond a z, by one r; and where one is, by another."""
+        """log of the bound [G]: by one r where no coordinate is beyond a z, and by another where one is."""
         of, log_weight = self.share, _log_normals(self.z) + _at(table, self.z)
         angles = math.pi * (np.arange(num_angles) + 0.5) / num_angles
         powers = exponents + 1.0
