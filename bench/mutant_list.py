@@ -722,7 +722,7 @@ _GAUSSIAN = (
     Mutant("divergence/law/_given.py", "np.append(first, mass[low:])", "np.append(0.0, mass[low:])", GIVEN_POINTS),
     Mutant("bounds/_known_laws.py", "is_add=d is Direction.ADD", "is_add=d is Direction.REMOVE", KNOWN_LAWS),
     Mutant("divergence/law/_transform.py", "+ 0.5 * (u[1:] - u[:-1]) * slope", "", TRANSFORM),
-    Mutant("divergence/law/_transform.py", "v * (of.slope + lost_mean) + 0.5", "0.5", TRANSFORM),
+    Mutant("divergence/law/_transform.py", "v * (of.slope + lost_size) + 0.5", "0.5", TRANSFORM),
     Mutant("divergence/law/_transform.py", "* of.square + lost", "* of.square", TRANSFORM),
     Mutant(
         "divergence/law/_transform.py",

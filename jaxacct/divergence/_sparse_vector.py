@@ -37,8 +37,7 @@ def laplace_answer_rdp(orders: Any, loss: Any) -> Any:
     width = (0.5 - first) / _CELLS
     left = first + width * xp.arange(_CELLS, dtype=xp.float64)
     right = left + width
-    low_a, _ = _logs(a, x, r, left)
-    _, low_b = _logs(a, x, r, left)
+    low_a, low_b = _logs(a, x, r, left)
     _, high_b = _logs(a, x, r, right)
     by_ends = low_a - log1mexp(high_b)
     fall = (a - 1.0) / left - a / (1.0 - left)

@@ -138,7 +138,7 @@ def gaussian_profile(log_threshold: float, mu: float, *, is_upper: bool) -> floa
     """float: H_k of the Gaussian pair at log k >= 0, rounded up or down.
 
     log k and mu may be off by 2^-48 relative, which is moved to the safe side. The kernel rounds up by
-    2^-50 (64 + |x| (|x| + mu + log k / mu)), at least what it errs by: twice as much is taken off for the lower end.
+    2^-50 (64 + |x| (|x| + mu + log k / mu)), at least its own error: four times as much is taken off for the lower end.
     """
     sign = -1.0 if is_upper else 1.0
     log_threshold, mu = log_threshold * (1.0 + sign * 2.0**-48), mu * (1.0 - sign * 2.0**-50)

@@ -105,16 +105,16 @@ def _gaps(w: Any) -> Any:
     return jnp.minimum(w - jnp.concatenate([w[:1], w[:-1]]), 1.0)
 
 
-def fall(of: Decay, t: Any, c: Any, top: Any, largest: Any, lost: Any, lost_mean: Any) -> tuple[Any, Any]:
+def fall(of: Decay, t: Any, c: Any, top: Any, largest: Any, lost: Any, lost_size: Any) -> tuple[Any, Any]:
     """A tuple: an upper bound on log |phi(c + iy)| for y from `top` to an edge, and that edge, no less than `top`.
 
     On the line c/t a ratio's transform differs from that on the imaginary axis by at most |c/t| |E W e^{-iuW}| and
-    (c/t)^2 / 2 times the largest e^{-cW/t} E W^2. Ratios that are left out, of mass `lost` and of `lost_mean`, add
-    their mass, and |c/t| times their mean; `largest` is the largest W that is kept.
+    (c/t)^2 / 2 times the largest e^{-cW/t} E W^2. Ratios that are left out, of mass `lost`, add it and
+    |c/t| times `lost_size`, at least their E |W|; `largest` is the largest W that is kept.
     """
     v, u = jnp.abs(c) / t, top / t
     most = jnp.exp(jnp.minimum(jnp.maximum(v, v * jnp.where(c < 0, largest, 0.0)), 690.0))
-    beside = v * (of.slope + lost_mean) + 0.5 * v * v * most * of.square + lost
+    beside = v * (of.slope + lost_size) + 0.5 * v * v * most * of.square + lost
     # as far as the transform of so many points falls
     heights = of.heights[1:]
     known = heights * jnp.sqrt(of.gap) < 1.0
