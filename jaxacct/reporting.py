@@ -1,4 +1,4 @@
-"""What was found, in words that can be pasted into a model card. Public parameters only."""
+"""Privacy statements that can be pasted into a model card. They show public parameters only."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
 
 
 class Run(NamedTuple):
-    """What a statement is about.
+    """The run that a statement is about.
 
     Attributes:
       mechanism: what is described.
@@ -180,7 +180,7 @@ def statement(
         interval out: quick methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
       false_positive_rates: in (0, 1), at which the statement says what membership tests can reach; none where empty.
-      measures: of `jaxacct.measures`, what else it says.
+      measures: from `jaxacct.measures`, further facts to state.
 
     Returns:
       A dict: epsilon, delta, bound, failure (of an estimate: 1 less its confidence), neighboring_relation,
@@ -253,7 +253,7 @@ def statement(
 
 
 def _large_delta(mechanism: Mechanism, delta: float) -> list[str]:
-    """What is said of a delta that may hide the publication of somebody's whole record."""
+    """A note on a delta so large that publishing somebody's whole record would meet it; empty otherwise."""
     size = number_of_people(mechanism)
     if size is None or not delta > 1.0 / size:
         return []
@@ -280,16 +280,17 @@ def report(
       mechanism: a mechanism with scalar fields, or the `training.Batches` that were drawn for one.
       target_delta: float in (0, 1), to state epsilon; or
       target_epsilon: float >= 0, to state delta.
-      method: as for `jaxacct.epsilon`, to state what that says, without an interval; an estimate is called one.
+      method: as for `jaxacct.epsilon`, to state its answer, without an interval; an estimate is called one.
       precision: relative width of the certified interval; None for 0.1 % of epsilon or 1 % of delta; inf for the quick
         methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
       style: "text", "markdown" or "json".
-      false_positive_rates: in (0, 1), at which it bounds the true positive rate of any membership test; none if empty.
-      measures: of `jaxacct.measures`, what else it says: advantage, Bayes risk, mu of Gaussian DP, rho of zCDP.
+      false_positive_rates: in (0, 1), the rates at which the statement bounds the true positive rate of any membership
+        test; none if empty.
+      measures: from `jaxacct.measures`, further facts to state: advantage, Bayes risk, mu of Gaussian DP, rho of zCDP.
 
     Returns:
-      The statement, a string of several lines, which notebooks show as it is printed; in "json" numbers unrounded,
+      The statement, a string of several lines, which notebooks show as it is printed. Numbers are unrounded in "json",
       else rounded to the safe side.
 
     Raises:
@@ -318,7 +319,7 @@ def _headline(facts: dict[str, Any]) -> str:
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """(title, text) of everything below the headline; an empty title goes on with the last one."""
+    """(title, text) of everything below the headline; an empty title continues the last one."""
     solved = facts["solved_for"]
     rows = [
         ("scheme", facts["description"]),
@@ -378,7 +379,7 @@ def statement_markdown(facts: dict[str, Any]) -> str:
 
 
 def statement_json(facts: Any) -> str:
-    """`statement` as JSON; infinities as strings, which JSON has no numbers for."""
+    """`statement` as JSON; infinities as strings, since JSON has no numbers for them."""
     return json.dumps(standard(facts), indent=2, allow_nan=False)
 
 
