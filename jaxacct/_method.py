@@ -92,7 +92,7 @@ class Role(enum.Enum):
       EXACT: as QUICK; its upper end is the mechanism's own value up to rounding, so no upper bound is asked after it.
       LAST: by every question, where no other method has found a finite bound.
       IN_PROGRAMS: inside traced code only: for concrete numbers brackets are sharper, at no higher cost.
-      BEST_IN_PROGRAMS: so too, and those after it that take longer than microseconds are spared their program.
+      BEST_IN_PROGRAMS: likewise, and in programs methods after it that take longer than microseconds are left out.
       BY_NAME: by its name only: another method is never worse.
     """
 

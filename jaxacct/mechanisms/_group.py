@@ -34,7 +34,7 @@ class Group(Mechanism):
 
     @property
     def relation(self) -> NeighboringRelation:  # type: ignore[override]
-        """That of the mechanism, of several records at once."""
+        """That of the mechanism, but for several records at once."""
         return NeighboringRelation(self.mechanism.relation)
 
     @property
