@@ -149,7 +149,7 @@ class EstimateWarning(UserWarning):
 
 
 class SlowWarning(UserWarning):
-    """The answer takes more than a few seconds; the message says why, while most of the work is still ahead.
+    """The answer takes more than a few seconds; the message says why. It comes while much work is still ahead.
 
     >>> import warnings, jaxacct as ja
     >>> warnings.simplefilter("ignore", ja.SlowWarning)  # for those who have time

@@ -321,7 +321,7 @@ def estimate_delta(
       direction: REMOVE or ADD; None for the larger of both, each at half of 1 - confidence.
       method: for balls in bins `Sampler.IMPORTANCE`, the default, or `Sampler.NAIVE`; for `MinSeparation` only the
         latter.
-      confidence: probability in (0, 1), for each epsilon by itself.
+      confidence: probability in (0, 1), for each epsilon separately.
       progress: called as progress(samples done, samples in all), for each direction.
 
     Raises:

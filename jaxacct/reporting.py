@@ -56,7 +56,7 @@ class Run(NamedTuple):
     Attributes:
       mechanism: what is described.
       overflow: probability that what was run differs from it: see `jaxacct.accounting._truncation`.
-      notes: what else is to be said of it.
+      notes: further notes on it.
     """
 
     mechanism: Any
@@ -137,7 +137,7 @@ class _Asked(NamedTuple):
         return known or max(self.deciding(mechanism), key=lambda e: e.value).theorem
 
     def source(self, mechanism: Mechanism, more: float = 0.0) -> str:
-        """Python that asks it again, and adds `more`."""
+        """Python code that asks it again and adds `more`."""
         given = "target_delta" if self.target_epsilon is None else "target_epsilon"
         wanted = "float('inf')" if self.precision == math.inf else self.precision
         width = "" if self.precision is None else f", precision={wanted}"
@@ -172,7 +172,7 @@ def statement(
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
 
     Args:
-      mechanism: a mechanism with scalar fields, or what has an `as_run`, as `training.Batches`.
+      mechanism: a mechanism with scalar fields, or an object with `as_run`, such as `training.Batches`.
       target_delta: to state epsilon; or
       target_epsilon: to state delta.
       method: as for `jaxacct.epsilon`; then without an interval.
@@ -183,7 +183,7 @@ def statement(
       measures: from `jaxacct.measures`, further facts to state.
 
     Returns:
-      A dict: epsilon, delta, bound, failure (of an estimate: 1 less its confidence), neighboring_relation,
+      A dict: epsilon, delta, bound, failure (of an estimate: 1 minus its confidence), neighboring_relation,
       unit_of_privacy, released, interval (or directions: by which theorem each is bounded), membership (largest true
       positive rate of any test at some false positive rates), measures (those asked for, in words, with their values),
       mechanism, description, assumptions, not_covered (of training: what is often done beside it), notes, jaxacct (the

@@ -131,7 +131,7 @@ def plan(question: Question) -> tuple[Step, ...]:
 
 
 def _check_directions(question: Question, bound: Bound, bounded: set[Direction]) -> None:
-    """Raises ValueError if a direction is missing; a lower bound of one direction also bounds the worse of both."""
+    """Raises ValueError if a direction is missing, but for lower bounds: one of these bounds the worse of both too."""
     missing = " and ".join(d.value for d in question.directions if d not in bounded)
     if missing and (bound is not Bound.LOWER or not bounded):
         own = "".join(f": ask for direction={d.value!r}, which it bounds" for d in question.directions if d in bounded)
