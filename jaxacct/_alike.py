@@ -1,9 +1,9 @@
-"""The name that was meant by a similar one."""
+"""Suggests the name that was probably meant by a similar one."""
 
 import difflib
 from collections.abc import Iterable
 
-# What people call things, word by word, by what they are called here.
+# Words that people use for things, and the words used here.
 _MEANT = {
     "clients": "reports",
     "users": "reports",
@@ -27,7 +27,7 @@ _MEANT = {
     "n": "num",
     "number": "num",
 }
-_CLOSE = 0.7  # of their letters, that two names must share in order
+_CLOSE = 0.7  # the least share of letters that two names must have in common, in order
 
 
 def _words(name: str) -> str:
@@ -36,7 +36,7 @@ def _words(name: str) -> str:
 
 
 def alike(name: str, choices: Iterable[str]) -> str | None:
-    """The one of `choices` that was most likely meant by `name`; None where none is like it.
+    """The one of `choices` that `name` most likely meant, or None if none is similar.
 
     >>> alike("gausian", ["poisson", "gaussian"])
     'gaussian'
@@ -56,6 +56,6 @@ def alike(name: str, choices: Iterable[str]) -> str | None:
 
 
 def suggestion(name: str, choices: Iterable[str]) -> str:
-    """What an error says of `name` at its end: ``; did you mean ..?``, or nothing."""
+    """The end of an error message about `name`: ``; did you mean ..?``, or an empty string."""
     meant = alike(name, choices)
     return "" if meant is None else f"; did you mean {meant}?"

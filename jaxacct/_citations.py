@@ -1,4 +1,4 @@
-"""Where the papers are that theorems are named after, and links to them in prose."""
+"""Addresses of the papers that theorems are cited from, and links to them in prose."""
 
 import re
 from collections.abc import Callable
@@ -52,18 +52,18 @@ PAPERS = {
     "Zhu & Wang 2020": "https://papers.nips.cc/paper/2020/hash/e9bf14a419d77534105016f5ec122d62-Abstract.html",
     "Zhu, Dong & Wang 2022": _ARXIV + "2106.08567",
 }
-"""By the names and years that theorems are cited by; where these have several papers, by what tells them apart."""
+"""Keyed by the authors and year that a theorem is cited with, and by more where these have several papers."""
 
-_CITED = re.compile(  # over the ends of lines too
+_CITED = re.compile(  # also across line breaks
     "|".join(r"\s+".join(map(re.escape, name.split())) for name in sorted(PAPERS, key=len, reverse=True))
 )
 
 
 def linked(text: str, link: Callable[[str, str], str]) -> str:
-    """`text`, in which every paper is what `link(its name, its address)` makes of it."""
+    """`text` with every cited paper replaced by ``link(name, address)``."""
     return _CITED.sub(lambda found: link(found[0], PAPERS[" ".join(found[0].split())]), text)
 
 
 def linked_markdown(text: str) -> str:
-    """`text` with links to papers in Markdown."""
+    """`text` with links to papers, in Markdown."""
     return linked(text, lambda name, address: f"[{name}]({address})")

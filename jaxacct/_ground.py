@@ -1,9 +1,9 @@
-"""The ground that compiled kernels stand on: a look at what a backend computes before it is first used.
+"""Checks the arithmetic of a backend before compiled kernels first use it.
 
-Error bounds count on float64 arithmetic as IEEE 754 has it and on elementary functions that err by a few units in the
-last place. Neither is certain: ``--xla_cpu_enable_fast_math=true`` reorders sums, contraction to fused products and
-accelerators' own functions change last digits. So one small program compares both with the host's C library, Python's
-`math` and exact fractions at fixed points, once for each platform of a process (50 to 80 ms, jaxlib 0.10.2).
+Error bounds rely on IEEE 754 float64 arithmetic and on elementary functions that err by a few units in the last place.
+Neither is certain: ``--xla_cpu_enable_fast_math=true`` reorders sums, contraction to fused products and accelerators'
+own functions change last digits. So one small program compares both with the host's C library, Python's `math` and
+exact fractions at fixed points, once for each platform in a process (50 to 80 ms, jaxlib 0.10.2).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _ULP = 2.0**-53  # the unit in which errors are booked, relative
 _NEAR = tuple(0.0123 + 0.061 * i for i in range(16))  # 0.01 to 0.93
 _FAR = tuple(2.0 ** (2.3 * i - 17.1) for i in range(16))  # 7e-6 to 2e5
 _NEAR_1 = tuple(x for y in _FAR[:8] for x in (y, -0.25 * y / _FAR[8]))  # less 1
-_HOST_ERRS = 1.0  # units by which Python's own functions may err, beside what is booked for the backend's
+_HOST_ERRS = 1.0  # units that Python's own functions may err by, on top of what is booked for the backend's
 
 
 class Primitive(NamedTuple):
-    """A function of XLA's, or made of them, how far it may err, and where it is looked at."""
+    """An XLA function, or one made of several: how far it may err, and the points where it is checked."""
 
     name: str
     on_backend: Callable[[Any], Any]
@@ -52,7 +52,7 @@ PRIMITIVES = (
 
 
 class Finding(NamedTuple):
-    """What one look found: the largest error at the points, in units of 2^-53, beside what is booked for it."""
+    """The result of one check: the largest error at the points and the error booked for it, in units of 2^-53."""
 
     name: str
     measured: float
@@ -60,7 +60,7 @@ class Finding(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """Whether the error is no larger than booked; never for one that is not a number."""
+        """Whether the error is no larger than booked; False for an error that is not a number."""
         return self.measured <= self.booked
 
     @property
@@ -72,7 +72,7 @@ class Finding(NamedTuple):
 
 
 class UnsoundBackendError(RuntimeError):
-    """A backend computes what error bounds cannot count on, and nothing else can take its place."""
+    """A backend is too inaccurate for the error bounds, and nothing else can take its place."""
 
 
 def _product_and_sum_errors(a: Any, b: Any) -> tuple[Any, Any]:
@@ -93,7 +93,7 @@ def _program(points: Any) -> Any:
 
 
 def look(device: Any, options: dict[str, str | bool] | None = None) -> list[Finding]:
-    """The findings on `device`, or on JAX's default one for None; call it in float64."""
+    """The findings on `device`, or on JAX's default device for None; to be called with float64 enabled."""
     points = np.array([*(primitive.points for primitive in PRIMITIVES), _FAR, _NEAR])
     with jax.default_device(device):
         program = jax.jit(lambda x: _program(x)).lower(jax.ShapeDtypeStruct(points.shape, points.dtype))  # type: ignore[no-untyped-call]
@@ -113,7 +113,7 @@ def look(device: Any, options: dict[str, str | bool] | None = None) -> list[Find
 
 @functools.cache
 def _unsound(platform: str, options: tuple[tuple[str, Any], ...]) -> str:
-    """What errs by more than is booked on the devices of a platform; nothing where all is well."""
+    """What errs by more than is booked on the devices of a platform, in words; empty if nothing does."""
     try:
         device = jax.local_devices(backend=platform)[0]
     except RuntimeError as error:
@@ -143,11 +143,11 @@ def sound_device(device: Any, options: dict[str, str | bool], *, has_host: bool 
 
     Args:
       device: a device, the name of a platform, or None.
-      options: of the compiler, for the host's CPU.
-      has_host: whether the caller can do without, by NumPy: then False says that it must.
+      options: compiler options, for the host's CPU.
+      has_host: whether the caller can fall back on NumPy; then False is returned where it must.
 
     Raises:
-      UnsoundBackendError: where nothing is sound.
+      UnsoundBackendError: if no device is sound and the caller has no fallback.
     """
     platform = platform_of(device)
     wrong = _wrong(platform, options)
@@ -171,7 +171,7 @@ def refuse_unsound(device: Any, options: dict[str, str | bool]) -> None:
 
 
 def platform_of(device: Any) -> str:
-    """The platform of a device, of itself by its name, or of JAX's default for None."""
+    """The platform of a device, itself given by name, or of JAX's default device for None."""
     return jax.default_backend() if device is None else str(getattr(device, "platform", device))
 
 

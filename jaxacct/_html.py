@@ -58,7 +58,7 @@ def lines(x: Sequence[float], series: Sequence[Sequence[float]], label: str) -> 
 
 
 class Text(str):
-    """A text of several lines, which notebooks show as it is printed."""
+    """Text of several lines, which notebooks show as it is printed."""
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self)}</pre>"

@@ -1,9 +1,9 @@
-"""JAX, imported when something first needs it: a concrete question about a few points is answered by NumPy alone.
+"""JAX, imported when something first needs it: concrete questions about a few points are answered by NumPy alone.
 
-Importing JAX takes longer than most questions. So no module imports it by itself: all take `jax` and `jnp` from here,
-which import it when the first of their attributes is read, and ask `Array` and `Tracer` about values, which say False
-of everything as long as nobody has imported JAX. `when_imported` registers descriptions with JAX as soon as it is
-there, whoever imports it.
+Importing JAX takes longer than most questions. So no other module imports it: all take `jax` and `jnp` from here, which
+import it when one of their attributes is first read. They also take `Array` and `Tracer`, of which no value is an
+instance until JAX has been imported. `when_imported` registers descriptions with JAX as soon as it is there, whoever
+imports it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ else:
             return f"<module {self._name!r}, imported when it is needed>"
 
     class _Kind(type):
-        """A type of JAX's, of which nothing is an instance as long as JAX is not imported."""
+        """A JAX type, of which nothing is an instance until JAX is imported."""
 
         def __instancecheck__(cls, value: Any) -> bool:
             kind = cls.kind()
@@ -63,12 +63,12 @@ else:
 
 
 def is_imported() -> bool:
-    """Whether JAX is there to be asked, so that values may be its arrays."""
+    """Whether JAX has been imported, so that values may be its arrays."""
     return _whole
 
 
 _waiting: list[Callable[[], None]] = []
-_whole = False  # whether JAX was seen imported to its end
+_whole = False  # whether the import of JAX was seen to finish
 
 
 def when_imported(act: Callable[[], None]) -> None:
@@ -104,7 +104,7 @@ class _Watch(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads JAX by its own loader, which then takes this one's place, and calls what waits for JAX."""
+    """Loads JAX by its own loader, which then takes this one's place, and runs the callbacks that wait for JAX."""
 
     def __init__(self, spec: importlib.machinery.ModuleSpec, own: importlib.abc.Loader):
         self._spec, self._own = spec, own

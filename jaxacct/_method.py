@@ -21,10 +21,9 @@ from jaxacct._precision._ways import Running
 from jaxacct._types import Bound, Direction, Ends, Progress
 from jaxacct.mechanisms._base import Mechanism
 
-# the probability, over its samples, that one answer that is an ESTIMATE is less than the truth: over 1,000 of a search
-# it is 1e-9
+# the probability, over its samples, that one ESTIMATE is less than the truth; over the 1,000 of a search it is 1e-9
 FAILURE = 1e-12
-# Renyi order: those above are whole wherever a method of fractional orders is tried
+# Renyi order: orders above it are whole wherever a method of fractional orders is tried
 FRACTIONAL_TOP = 16.0
 # the directions of a method that bounds add-or-remove adjacency as a whole
 BOTH = (Direction.REMOVE, Direction.ADD)
@@ -37,7 +36,7 @@ class Query(enum.Enum):
       value: "epsilon" or "delta".
       given: the name of what is held fixed, the target.
       worst: the upper bound that always holds.
-      width: relative width of the certified bracket behind an answer, where nothing else was asked for.
+      width: relative width of the certified bracket behind an answer, unless another was asked for.
     """
 
     EPSILON = "epsilon"
@@ -84,16 +83,16 @@ class Engine(enum.Enum):
 
 
 class Role(enum.Enum):
-    """When a method is asked of what it covers; one that gives a lower end alone, only where that is wanted.
+    """When a method is asked about what it covers. One that gives only a lower end is asked only where that is wanted.
 
     Attributes:
-      QUICK: by every question, as long as the bracket is wide; so are all methods on lanes that say nothing else.
-      NARROW: by questions that want a narrow bracket, not by quick ones; so are brackets that say nothing else.
-      SHARPER: as NARROW, and where the bracket is narrow too: it may be sharper than the reduction that this is of.
-      EXACT: as QUICK; its upper end is the mechanism's own up to rounding, and no upper bound is asked after it.
+      QUICK: by every question, as long as the bracket is wide; the default of methods on lanes.
+      NARROW: by questions that want a narrow bracket, not by quick ones; the default of brackets.
+      SHARPER: as NARROW, but even where the bracket is narrow: it may be sharper than the reduction behind the bracket.
+      EXACT: as QUICK; its upper end is the mechanism's own value up to rounding, so no upper bound is asked after it.
       LAST: by every question, where no other method has found a finite bound.
-      IN_PROGRAMS: inside traced code alone: of concrete numbers brackets know more, at no higher price.
-      BEST_IN_PROGRAMS: so too, and those after it that take longer than microseconds are spared their program.
+      IN_PROGRAMS: inside traced code only: for concrete numbers brackets are sharper, at no higher cost.
+      BEST_IN_PROGRAMS: likewise, and in programs methods after it that take longer than microseconds are left out.
       BY_NAME: by its name only: another method is never worse.
     """
 
@@ -110,7 +109,7 @@ class Role(enum.Enum):
 def only_where(
     holds: Callable[[Any], bool], role: Role, *, otherwise: Role = Role.BY_NAME
 ) -> Callable[[Mechanism], Role]:
-    """A role that depends on the mechanism, for the field of this name."""
+    """A value for `Method.role` that depends on the mechanism."""
     return lambda mechanism: role if holds(mechanism) else otherwise
 
 
@@ -127,17 +126,17 @@ def never(mechanism: Mechanism) -> bool:
 
 
 def itself(mechanism: Mechanism) -> Mechanism:
-    """The mechanism: what is analysed is no other, or its own worst pair."""
+    """The mechanism: it is what is analysed, or its own worst pair is."""
     return mechanism
 
 
 def only_analysed(mechanism: Mechanism) -> None:
-    """No mechanism: what is analysed may lose more, and nothing is known that loses no more."""
+    """None: what is analysed may lose more, and no mechanism is known that loses no more."""
     del mechanism
 
 
 def no_statics(mechanism: Mechanism) -> dict[str, Any]:
-    """A kernel whose shapes do not depend on the mechanism."""
+    """No static arguments: the kernel's shapes do not depend on the mechanism."""
     del mechanism
     return {}
 
@@ -153,7 +152,7 @@ class Together(int):
     """How many points NumPy answers together, in about the time of one."""
 
 
-# of a kernel that needs JAX; of most; of one with better algorithms in NumPy than a program can have; of a formula
+# for a kernel that needs JAX; for most; for one with better algorithms in NumPy than a program; for a formula
 NO_POINT, FEW_POINTS, ANY_NUMBER, FEW_TOGETHER = 0, FEW_LANES, math.inf, Together(FEW_LANES)
 
 
@@ -167,16 +166,16 @@ class Method:
       name: short and stable: shown by `compare`, accepted by ``method=``, never compared with a literal.
       theorem: paper and theorem; a function of the mechanism where it depends on the parts.
       directions: the directions that it bounds. Where adjacency has one direction only, REMOVE stands for it.
-      ends: UPPER, LOWER, or both; ESTIMATE of one that samples, which is asked by its name only.
-      cost: of one concrete point, mostly by NumPy: a first answer takes as long, but for imports.
-      below: ``(mechanism) -> `` whose lower ends bound the mechanism. `itself`: the method's own do. Elsewhere they are
-        those of a reduction, and another mechanism that reveals no more is asked; None where none is known
-        (`only_analysed`). Must be said where there is a lower end.
-      applies: ``(mechanism) -> `` whether the theorem covers its fields; elsewhere the method does not exist.
-      role: when it is asked, or ``(mechanism) -> `` that.
+      ends: UPPER, LOWER, or both; ESTIMATE for one that samples, which is asked by its name only.
+      cost: of one concrete point, mostly by NumPy; a first answer takes as long, apart from imports.
+      below: ``(mechanism) -> `` the mechanism whose lower ends bound it. `itself`: the method's own do. Otherwise they
+        are those of a reduction, and another mechanism that reveals no more is asked; None where none is known
+        (`only_analysed`). Required where there is a lower end.
+      applies: ``(mechanism) -> `` whether the theorem covers its fields; otherwise the method does not exist for it.
+      role: a `Role`, when it is asked; or ``(mechanism) -> `` a `Role`.
       misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses so that its deltas may miss what its
         epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
-      engine: what does its work, as a plan says it.
+      engine: what does its work, as a plan shows it.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
 
@@ -203,17 +202,17 @@ class Method:
         return self.theorem if isinstance(self.theorem, str) else self.theorem(mechanism)
 
     def role_for(self, mechanism: Mechanism) -> Role:
-        """When it is asked about `mechanism`; of a batch, about some of its points."""
+        """When it is asked about `mechanism`; for a batch, about some of its points."""
         return self.role if isinstance(self.role, Role) else self.role(mechanism)
 
     @property
     def is_listed(self) -> bool:
-        """Whether `compare` shows it: what certifies an end of the mechanism's value, of concrete numbers too."""
+        """Whether `compare` shows it: it certifies an end of the mechanism's value, for concrete numbers too."""
         is_bound = Bound.ESTIMATE not in self.ends and (Bound.UPPER in self.ends or self.below is not only_analysed)
         return is_bound and self.engine is not Engine.LAWS and self.role is not Role.LAST
 
     def weaker(self, mechanism: Mechanism) -> Mechanism | None:
-        """Whose lower ends bound `mechanism` from below, be it that itself; None if no such is known."""
+        """A mechanism whose lower ends bound `mechanism` from below, possibly itself; None if none is known."""
         return None if self.below is None else self.below(mechanism)
 
     def is_of_reduction(self, mechanism: Mechanism) -> bool:
@@ -221,7 +220,7 @@ class Method:
         return self.below is None or self.below(mechanism) is not mechanism
 
     def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
-        """The ends that it gives for the value of `mechanism`: no lower one of a reduction that nothing stands for."""
+        """The ends that it gives for the value of `mechanism`: no lower end where `weaker` is None."""
         return self.ends if self.weaker(mechanism) is not None else self.ends - {Bound.LOWER}
 
 
@@ -259,7 +258,7 @@ class RenyiMethod(LaneMethod):
 
     Attributes:
       rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``, for orders from 1 to inf; or one for each direction,
-        where those of adding a record are smaller: then that of REMOVE answers for both.
+        where the divergences of ADD are smaller: then REMOVE answers for both.
       grids: grids of orders from small to large; the next is tried where the best order is the last.
     """
 
@@ -273,7 +272,7 @@ class RenyiMethod(LaneMethod):
 
     @property
     def up_to_order(self) -> float:
-        """The best order so far up to which it is asked: grids that end at a low order leave those above to others."""
+        """It is asked while the best order so far is at most this: grids that end early leave the rest to others."""
         top = self.grids[0][-1]
         return math.ceil(top) if top < FRACTIONAL_TOP else math.inf
 
@@ -284,8 +283,8 @@ class ProfileMethod(LaneMethod):
 
     Attributes:
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], **statics) -> [L]``.
-      floor: ``(mechanism, log delta) -> `` a cheap guess, meant to be from below, at the epsilon that it would give;
-        where that is no gain the method is passed over, so a guess that is too large costs tightness only.
+      floor: ``(mechanism, log delta) -> `` a cheap guess, meant as a lower bound, at the epsilon that it would give;
+        where that is no gain the method is skipped, so a guess that is too large costs tightness only.
     """
 
     engine: Engine = Engine.FORMULA
@@ -318,8 +317,8 @@ class Bracketing:
       width: relative width to reach, upper against lower.
       known: for each direction asked, the ends found so far for what is analysed.
       wants_lower: whether the lower end is wanted for itself, and not only to know the width.
-      ask: the loop, for parts of the mechanism. Its `share` of what may be spent here is what a part may spend: less
-        than 1 where many are asked one after the other.
+      ask: the loop, for parts of the mechanism. Its `share` is the fraction of this question's work that a part may
+        take: less than 1 where many are asked one after the other.
       progress: to call after each refinement, or None.
       share: of the work that one question may take, by default.
     """

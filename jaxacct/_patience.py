@@ -1,4 +1,4 @@
-"""Saying in words, while there is much to come, that an answer takes long, and why."""
+"""Warns that an answer takes long, and why, while much of the work is still ahead."""
 
 import contextvars
 import sys
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from jaxacct._types import Piece, SlowWarning
 
-_LONG = 4.0  # seconds to come from which on it is said; or that a first piece took
-_FEW = 2  # pieces after which it is known how long one takes: the first may compile programs
+_LONG = 4.0  # seconds still ahead from which a warning is given; or that a first piece took
+_FEW = 2  # pieces after which the time of one counts as known: the first may compile programs
 
 _seconds = time.thread_time  # of this thread's own work: what else runs on the machine does not count
 
@@ -18,28 +18,28 @@ _outer: contextvars.ContextVar["_Loop | None"] = contextvars.ContextVar("jaxacct
 
 
 class _Loop:
-    """One loop over pieces of an answer, and whether it has been said that it, or one inside of it, takes long.
+    """One loop over pieces of an answer, and whether it, or a loop inside it, has warned that it takes long.
 
-    `of` says what the pieces are, `ahead` is how many come after the one that is made just now.
+    `of` says what the pieces are; `ahead` is how many come after the current one.
     """
 
     of, ahead = "", 0
     has_said = inner_has_said = False
 
     def warn(self, each: float, outer: "_Loop | None") -> None:
-        """Says how many pieces are ahead, of so many seconds `each`."""
+        """Warns that `ahead` pieces of about `each` seconds are still to come."""
         self.has_said = True
         _say(f"this takes long: {self.ahead} more {self.of}, about {each:.1g} seconds each", outer)
 
 
 def told(pieces: Iterable[Piece], of: str, count: int) -> Iterator[Piece]:
-    """The `pieces` of an answer, one after the other; a `SlowWarning` where about `count` of them take long.
+    """Yields the `pieces` of an answer, with a `SlowWarning` if about `count` of them take long.
 
-    It is said once, after the first few. Inside of another such loop it is not said again once either has; and where
-    the pieces of the other are long since this one is, that is said as soon as it is known of this one.
+    The warning comes once, after the first few pieces. A loop inside another one does not warn once either of them has.
+    If the outer loop's pieces are long because of this one, the outer loop warns as soon as this one knows its time.
 
     Args:
-      of: what they are, in the plural.
+      of: what the pieces are, in the plural.
     """
     outer, loop = _outer.get(), _Loop()
     loop.of = of
@@ -66,7 +66,7 @@ def told(pieces: Iterable[Piece], of: str, count: int) -> Iterator[Piece]:
 
 
 def tried(ask: Callable[[], Piece], of: str, count: int) -> Piece:
-    """What `ask` returns; a `SlowWarning` where about `count` such pieces of an answer, `of` that name, take long."""
+    """What `ask` returns, with a `SlowWarning` if about `count` such pieces of an answer, named `of`, take long."""
     start = _seconds()
     found = ask()
     each = _seconds() - start
@@ -76,13 +76,13 @@ def tried(ask: Callable[[], Piece], of: str, count: int) -> Piece:
 
 
 def pieces() -> int:
-    """How many pieces the loop of `told` that this is in has still to make, this one included; 1 outside of any."""
+    """The number of pieces that the enclosing `told` loop still has to make, this one included; 1 outside any loop."""
     outer = _outer.get()
     return 1 if outer is None else 1 + max(outer.ahead, 0)
 
 
 def say_long(why: str) -> None:
-    """Warns (`SlowWarning`) that the answer takes long, and `why`; once inside of a loop of `told`."""
+    """Warns (`SlowWarning`) that the answer takes long, and `why`; only once inside a `told` loop."""
     _say(f"this takes long: {why}", _outer.get())
 
 
@@ -95,7 +95,7 @@ def _say(message: str, outer: _Loop | None) -> None:
 
 
 def _caller() -> int:
-    """The number of the frame, as `warnings.warn` in `_say` counts, of who called the package from outside."""
+    """The stack level, as `warnings.warn` in `_say` counts, of the outside code that called the package."""
     frame: types.FrameType | None = sys._getframe(1)
     number = last = 1
     while frame is not None:

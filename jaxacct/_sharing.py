@@ -1,4 +1,4 @@
-"""What several questions about one mechanism need, made once: the splits of a record that is replaced ask a dozen."""
+"""Makes once what several questions about one mechanism need: the splits of a replaced record ask a dozen."""
 
 import contextlib
 import contextvars
@@ -8,13 +8,13 @@ from typing import Any
 from jaxacct._types import Piece
 from jaxacct._work import Work, count_made, counted
 
-# What was made for a smaller tail serves a larger one, and the other way round for so little more that it is not seen:
-# a tail is some 1e-7 of delta.
+# What was made for a smaller tail serves a larger one. It also serves a somewhat smaller one, with an error too small
+# to be seen: a tail is about 1e-7 of delta.
 _SMALLER, _LARGER = 2.0**-8, 8.0
 
 
 class _Shared:
-    """What was made, by its key: for which tail, the thing itself, and how much work it was; and what was noted."""
+    """What was made, by its key, as (tail, value, work); and the numbers that were noted."""
 
     def __init__(self) -> None:
         self.made: dict[Hashable, list[tuple[float, Any, Work]]] = {}
@@ -26,7 +26,7 @@ _shared: contextvars.ContextVar[_Shared | None] = contextvars.ContextVar("jaxacc
 
 @contextlib.contextmanager
 def shared() -> Iterator[None]:
-    """Inside of the block this thread keeps what it makes by `once`; a block inside of another one is part of it."""
+    """Inside the block this thread keeps what it makes by `once`; a nested block is part of the outer one."""
     before = _shared.get()
     token = _shared.set(before or _Shared())
     try:
@@ -36,9 +36,9 @@ def shared() -> Iterator[None]:
 
 
 def once(key: Hashable, tail: float, make: Callable[[], Piece]) -> Piece:
-    """What `make` returns; inside of `shared`, what it returned before for this key and about this `tail`.
+    """What `make` returns; inside `shared`, what it returned before for this key and about this `tail`.
 
-    Its work is counted each time, so that it is known how much the next finer one takes.
+    Its work is counted each time, to tell how much the next finer one will take.
     """
     here = _shared.get()
     if here is None:
@@ -57,13 +57,13 @@ def once(key: Hashable, tail: float, make: Callable[[], Piece]) -> Piece:
 
 
 def noted(key: Hashable, otherwise: float) -> float:
-    """The number that was noted last for `key` inside of `shared`; `otherwise` where there is none."""
+    """The number last noted for `key` inside `shared`, or `otherwise` if there is none."""
     here = _shared.get()
     return otherwise if here is None else here.noted.get(key, otherwise)
 
 
 def note(key: Hashable, value: float) -> None:
-    """Keeps a number for `noted`; outside of `shared` it does nothing."""
+    """Keeps a number for `noted`; does nothing outside `shared`."""
     here = _shared.get()
     if here is not None:
         here.noted[key] = value

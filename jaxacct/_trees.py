@@ -1,6 +1,6 @@
-"""Trees of numbers without JAX: what `jax.tree` makes of tuples, lists, dictionaries, None and descriptions.
+"""Trees of numbers without JAX, as `jax.tree` treats tuples, lists, dictionaries, None and descriptions.
 
-JAX's own functions answer as soon as JAX is imported, for they know the trees of everybody else.
+Once JAX is imported its own functions are used, since they also know the node types that others registered.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from jaxacct._jax import is_imported, jax, when_imported
 
-_Parts = tuple[Sequence[Any], Any]  # what a node holds, and what else it takes to make it again
+_Parts = tuple[Sequence[Any], Any]  # a node's children, and what else it takes to rebuild it
 
 
 class _Node(NamedTuple):
-    """How a type of node is taken apart, ``node -> (children, rest)``, and made again, ``(rest, children) -> node``."""
+    """How a type of node is taken apart, ``node -> (children, rest)``, and rebuilt, ``(rest, children) -> node``."""
 
     flatten: Callable[[Any], _Parts]
     unflatten: Callable[[Any, Sequence[Any]], Any]
@@ -57,7 +57,7 @@ class _Leaf(NamedTuple):
 
 
 class _Structure(NamedTuple):
-    """All of a tree but its leaves; hashable where what its nodes hold besides is."""
+    """A tree without its leaves; hashable where the rest of each node is."""
 
     kind: type
     rest: Any
@@ -110,7 +110,7 @@ def unflatten(structure: Any, leaves: Any) -> Any:
 
 
 def map_leaves(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """The tree of ``fn(leaf, *those of the others at its place)``."""
+    """The tree of ``fn(leaf, *the other trees' leaves in its place)``."""
     if is_imported():
         return jax.tree.map(fn, tree, *others)
     own, structure = flatten(tree)

@@ -1,4 +1,4 @@
-"""What every answer is tagged with, and what an answer may say beside its number."""
+"""The tags that every answer carries, and what may come with its number: intervals and warnings."""
 
 import enum
 from collections.abc import Callable
@@ -9,7 +9,7 @@ Piece = TypeVar("Piece")
 
 
 class Bound(enum.Enum):
-    """What a number is with respect to the true privacy parameter.
+    """How a number relates to the true privacy parameter.
 
     >>> import jaxacct as ja
     >>> ja.rdp(ja.Gaussian(1.0), orders=[2]).bound
@@ -35,12 +35,12 @@ class NeighboringRelation(enum.Enum):
 
 
 class LastBatch(enum.Enum):
-    """What becomes of the records of a shuffled list that do not fill a batch.
+    """What happens to the records of a shuffled list that do not fill a batch.
 
     Attributes:
-      FULL: all batches are of one size; a list of another length is filled up with empty records before it is shuffled.
+      FULL: all batches have one size; a list of another length is padded with empty records before it is shuffled.
       SHORT: the last batch has fewer records than the others.
-      DROPPED: in every epoch at least one record, and no more than a batch holds, are in no batch.
+      DROPPED: in every epoch at least one record, and no more than a batch holds, are left out of all batches.
 
     >>> import jaxacct as ja
     >>> ja.ShuffledBatches(ja.Gaussian(1.0), num_steps=100, last_batch="dropped").last_batch
@@ -68,7 +68,7 @@ class Direction(enum.Enum):
 class Ends(NamedTuple, Generic[Number]):
     """A certified lower and upper bound on a number: Python floats, or NumPy or JAX arrays of one shape.
 
-    Where they bound a logarithm, what holds them is named so: `log_ends`, `log_delta`.
+    Where they bound a logarithm, the name of the variable says so: `log_ends`, `log_delta`.
     """
 
     lower: Number
@@ -96,7 +96,7 @@ class Interval(NamedTuple):
 
     `lower` and `upper` bound the mechanism's own value. `analysis_lower` bounds from below the value of what was
     analysed; it differs from `lower` only where the analysis is a reduction (random allocation of several steps,
-    shuffling), whose value may lie above the mechanism's. The precision asked for is met by `upper` against
+    shuffling), whose value may lie above the mechanism's. The requested precision holds for `upper` against
     `analysis_lower`. For a class of local randomizers `lower` is that of one of them.
 
     >>> import jaxacct as ja
@@ -140,7 +140,7 @@ class EstimateWarning(UserWarning):
     """
 
     def __init__(self, message: str, failure: float) -> None:
-        """`failure`: 1 less the confidence."""
+        """`failure`: 1 minus the confidence."""
         super().__init__(message)
         self.failure = failure
 
@@ -149,7 +149,7 @@ class EstimateWarning(UserWarning):
 
 
 class SlowWarning(UserWarning):
-    """The answer takes longer than some seconds: the message says why. It is given while there is much to come.
+    """The answer takes more than a few seconds; the message says why. It comes while much work is still ahead.
 
     >>> import warnings, jaxacct as ja
     >>> warnings.simplefilter("ignore", ja.SlowWarning)  # for those who have time

@@ -1,4 +1,4 @@
-"""Checks of concrete arguments at the public border; tracers pass and fail closed in the kernels."""
+"""Checks of concrete arguments of public functions; tracers pass, and fail closed in the kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Choice = TypeVar("_Choice", bound=enum.Enum)
 
 
 def checked_choice(name: str, value: Any, *among: _Choice) -> _Choice:
-    """The one of `among` that `value` is, or names: by its name or its words, in any case; else raises ValueError."""
+    """The member of `among` that `value` is or names, by name or words in any case; else raises ValueError."""
     if isinstance(value, str):
         plain = value.strip().casefold().replace("_", " ").replace("-", " ")
         for one in among:
@@ -48,7 +48,7 @@ def is_count(value: Any) -> Any:
 
 
 def is_exact(value: Any) -> Any:
-    """Elementwise, for arrays and tracers: whether compiled programs take a number for what it is.
+    """Elementwise, for arrays and tracers: whether compiled programs see a number as it is.
 
     Below the least normal number of its type, 2.2e-308 for doubles, they take it for 0: in comparisons, not in bits.
     """
@@ -63,7 +63,7 @@ def is_exact(value: Any) -> Any:
 
 def checked_array(name: str, value: Any) -> NDArray[Any]:
     """`value` as a NumPy array; raises ValueError unless it is concrete and of whole or real numbers."""
-    if type(value) is int and abs(value) >= 2**63:  # NumPy's would be an object
+    if type(value) is int and abs(value) >= 2**63:  # NumPy would make it an object
         value = float(value) if abs(value) <= _LARGEST else math.inf if value > 0 else -math.inf
     try:
         array = np.asarray(value)
@@ -108,7 +108,7 @@ def check_probability(name: str, value: Any) -> None:
 
 
 def check_exact(name: str, value: Any) -> None:
-    """Raises ValueError for a number that compiled programs take for 0, which it is not."""
+    """Raises ValueError for a number other than 0 that compiled programs take for 0."""
     if type(value) in _PLAIN and (value == 0 or abs(value) >= _LEAST):  # array checks cost microseconds
         return
     if is_checkable(value):
@@ -172,9 +172,9 @@ def checked_number(name: str, value: Any) -> float:
 
 
 def uncut(value: Any) -> Any:
-    """`value` as what JAX does not cut to its last 32 bits, as it does silently to NumPy's integers in arguments.
+    """`value` in a form that JAX does not silently cut to its last 32 bits, as it does NumPy integers in arguments.
 
-    A number as Python's own, of which JAX says that it overflows; an array as float64.
+    A scalar as a Python number, which JAX reports if it overflows; an array as float64.
     """
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "iu" or value.dtype.itemsize <= 4:
         return value

@@ -1,6 +1,6 @@
-"""How much work loss distributions are: counted as they are made, for those who choose how fine the next ones will be.
+"""The work that loss distributions take, counted as they are made, to choose how fine the next ones will be.
 
-The unit is a pair of lattice points whose masses are multiplied, some 1.5 nanoseconds.
+The unit is a pair of lattice points whose masses are multiplied, about 1.5 nanoseconds.
 """
 
 import contextlib
@@ -12,21 +12,21 @@ from collections.abc import Iterator
 from jaxacct._patience import say_long
 
 # Measured; they steer running time, and where a refinement ends.
-_CONVOLVED = 0.45  # of two laws that are added, for each pair of their points
-_NEAR, _SINGLE = 1.1, 0.5  # and for each pair of points so near to each other, nats, that their cells are their own
+_CONVOLVED = 0.45  # for each pair of points of two laws that are added
+_NEAR, _SINGLE = 1.1, 0.5  # nats within which a pair of points has cells of its own; for each such pair
 _PER_DISTANCE = 9000.0  # and for each distance of such points
-_PER_CELL = 600.0  # of the law of one release
-_PER_TRANSFORMED_POINT = 230.0  # of a composed distribution, for each tilt
-_LONG = 4e9  # some six seconds
-_LONG_SUMS = 2e9  # some three of one law, of which there are two at least, from above and from below
-_KNOWN_SIZE, _AT_LAST = 1024, 4  # points from which on it is seen how many there will be; sums of about so many
+_PER_CELL = 600.0  # for each cell of the law of one release
+_PER_TRANSFORMED_POINT = 230.0  # for each point of a composed distribution, and each tilt
+_LONG = 4e9  # about six seconds
+_LONG_SUMS = 2e9  # about three for one law; there are at least two, from above and from below
+_KNOWN_SIZE, _AT_LAST = 1024, 4  # points from which the final number can be told; number of sums of about that many
 
 
 @dataclasses.dataclass
 class Work:
-    """What was done so far: a part that grows with the square of the number of points, and one that grows with it.
+    """The work done so far: a part quadratic in the number of points, and a part linear in it.
 
-    `again` is how much of both had been done for another question before.
+    `again` is how much of both had been done before, for another question.
     """
 
     square: float = 0.0
@@ -34,11 +34,11 @@ class Work:
     again: float = 0.0
 
     def at(self, finer: float) -> float:
-        """What the same takes on lattices that are `finer` times finer; 1 for what it took."""
+        """The work of the same on lattices that are `finer` times finer; at 1 the work that it took."""
         return self.square * finer**2 + self.linear * finer
 
     def growth(self, work: float) -> float:
-        """How many times finer the same may be to take at most so much `work` (to rounding); inf for no limit."""
+        """How many times finer the lattices may be for at most this much `work` (up to rounding); inf for no limit."""
         if work <= 0.0 or self.at(1.0) <= 0.0:
             return 0.0 if work <= 0.0 else math.inf
         return 2.0 * work / (self.linear + math.sqrt(self.linear**2 + 4.0 * self.square * work)) * (1.0 - 2.0**-40)
@@ -49,7 +49,7 @@ _counting: contextvars.ContextVar[Work | None] = contextvars.ContextVar("jaxacct
 
 @contextlib.contextmanager
 def counted() -> Iterator[Work]:
-    """The `Work` that is done inside of the block, by this thread."""
+    """The `Work` that this thread does inside the block."""
     work = Work()
     before = _counting.set(work)
     try:
@@ -59,9 +59,9 @@ def counted() -> Iterator[Work]:
 
 
 def count_cells(size: int) -> None:
-    """Counts the law of one release on `size` cells, and says so in words where what is made of it takes long."""
+    """Counts the law of one release on `size` cells, and warns if what is made of it takes long."""
     _count(0.0, _PER_CELL * size)
-    if 4.0 * _PER_CELL * size > _LONG:  # four are looked at: of two directions, from above and from below
+    if 4.0 * _PER_CELL * size > _LONG:  # there are four: two directions, each from above and from below
         say_long(f"the loss distribution of one release has {size} points")
 
 
@@ -79,17 +79,17 @@ def count_sum(size: int, step: float, *, same: bool) -> None:
 
 
 def count_transforms(size: int, number: int) -> None:
-    """Counts `number` compositions of `size` points, and says so in words where they take long."""
+    """Counts `number` compositions of `size` points, and warns if they take long."""
     _count(0.0, _PER_TRANSFORMED_POINT * size * number)
     if _PER_TRANSFORMED_POINT * size * number > _LONG:
         say_long(f"a composed loss distribution has {size} points")
 
 
 def expect_sums(size: int, step: float, number: int, finest: float) -> None:
-    """Says in words where `number` sums of two laws take long, of `size` points now and as many more as steps fall.
+    """Warns if `number` sums of two laws take long, of `size` points now and more in proportion as the step falls.
 
     Args:
-      step, finest: between points now, and in the end.
+      step, finest: distance between points now, and in the end.
     """
     if finest < step:
         if size < _KNOWN_SIZE:  # the first laws have more points than their spread asks for
@@ -100,7 +100,7 @@ def expect_sums(size: int, step: float, number: int, finest: float) -> None:
 
 
 def count_made(work: Work, *, again: bool) -> None:
-    """Counts what was made by `work`, all of it `again` where another question had made it before."""
+    """Adds `work` to the count, all of it as `again` if it had been done before, for another question."""
     here = _counting.get()
     if here is not None:
         here.square += work.square

@@ -102,20 +102,21 @@ _COMPOSED: dict[type, Callable[[Any, Any], Any]] = {Pld: _convolved, RdpCurve: _
 
 
 def compose(curves: Any, counts: Any = 1) -> Any:
-    """The curve of adaptively running each of `curves` as often as `counts` says.
+    """The curve of adaptively running each of `curves` the number of times in `counts`.
 
-    Renyi curves: the sum, upper bound. Privacy loss distributions: their convolution by FFT on the finest of their
-    grids, an upper or lower bound as they are, every rounding error booked.
+    Renyi curves add up, to an upper bound. Privacy loss distributions are convolved by FFT on the finest of their
+    grids, to an upper or lower bound like their own, with every rounding error accounted for.
 
     Args:
-      curves: one `RdpCurve` or `Pld`, or several of a kind, with the same orders (bound, direction) and adjacency.
+      curves: one `RdpCurve` or `Pld`, or several of one kind, with the same orders (of `Pld`: bound and direction) and
+        adjacency.
       counts: whole number >= 1 for each (a scalar is shared by all).
 
     Returns:
       An `RdpCurve` or a `Pld`, as `curves` are, with the same bound, direction and adjacency.
 
     Raises:
-      ValueError: if the curves differ in that, a Renyi curve is no upper bound, or a count is out of range.
+      ValueError: if the curves differ in these, a Renyi curve is not an upper bound, or a count is out of range.
 
     >>> import jaxacct as ja
     >>> curve = ja.rdp(ja.Gaussian(2.0), orders=[2, 3])

@@ -1,4 +1,4 @@
-"""Between Renyi divergences and (epsilon, delta), to the safe side."""
+"""Conversion of Renyi divergences to epsilon or delta, rounded to the safe side."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def log_delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) ->
     rounding = _ROUNDING * (excess * (rdp + epsilon) + 1.0 + log_a)
     log_delta = excess * (rdp - epsilon) + base - log_a + rounding
     best = _at_minimum(xp.where(xp.isnan(log_delta), xp.inf, log_delta), orders)
-    return Optimum(xp.clip(best.value, -1e308, 0.0), best.order)  # an overflow is no delta of 0
+    return Optimum(xp.clip(best.value, -1e308, 0.0), best.order)  # an overflow must not become a delta of 0
 
 
 def delta_from_log(log_delta: jax.Array) -> jax.Array:
@@ -74,7 +74,7 @@ def delta_from_log_down(log_delta: jax.Array) -> jax.Array:
 
 
 def _between(orders: tuple[float, ...], rdp: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array] | None:
-    """The finite orders above 1 [A, 1] and what is known at them [A, L]; None where there are none."""
+    """The finite orders above 1 [A, 1] and the divergences at them [A, L]; None if there are no such orders."""
     known = [(a, row) for a, row in zip(orders, rdp, strict=True) if 1.0 < a < math.inf]
     if not known:
         return None
@@ -82,7 +82,7 @@ def _between(orders: tuple[float, ...], rdp: tuple[jax.Array, ...]) -> tuple[jax
 
 
 def _largest_loss(orders: tuple[float, ...], rdp: tuple[jax.Array, ...]) -> jax.Array:
-    """What is known at order inf, [L] or []; inf where that is not among them."""
+    """The divergence at order inf, [L] or []; inf if that order is not among `orders`."""
     every = [xp.where(xp.isnan(row), xp.inf, row) for a, row in zip(orders, rdp, strict=True) if a == math.inf]
     return functools.reduce(xp.minimum, every, xp.asarray(xp.inf, xp.float64))
 
@@ -107,10 +107,10 @@ def _columns(curve: RdpCurve) -> list[Any]:
 
 
 def curve_epsilon(curve: RdpCurve, target_delta: Any) -> Any:
-    """Least epsilon over the orders above 1, upper bound; batch of the curve and `target_delta`, broadcast."""
+    """Least epsilon over the orders above 1, an upper bound; the curve's batch and `target_delta` broadcast."""
     return _curve_epsilon(target_delta, *_columns(curve), orders=tuple(curve.orders.tolist()))
 
 
 def curve_delta(curve: RdpCurve, target_epsilon: Any) -> Any:
-    """Least delta over the orders above 1, upper bound; batch of the curve and `target_epsilon`, broadcast."""
+    """Least delta over the orders above 1, an upper bound; the curve's batch and `target_epsilon` broadcast."""
     return _curve_delta(target_epsilon, *_columns(curve), orders=tuple(curve.orders.tolist()))

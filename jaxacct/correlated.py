@@ -39,18 +39,18 @@ _DOWN = 1.0 - 2.0**-50  # of a quotient and a root
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BandedNoise:
-    """Training with the noise C^-1 z of a banded strategy matrix C: what each way to draw batches makes of it.
+    """Training with correlated noise C^-1 z, C a banded strategy matrix: a mechanism for each way to draw batches.
 
     Step i adds row i of C^-1 z to its sum of clipped gradients, z independent N(0, (noise_multiplier * clipping
     norm)^2). All steps together are a post-processing of C x + z, x the sums. C is lower triangular with b bands:
-    column j is zero but for rows j to j + b - 1. Where a record takes part at steps at least b apart, whichever they
-    are, no two of its columns share a row. Given all earlier rows, what it adds to the rows of one column is known but
-    for whether it takes part, so that each participation is one Gaussian release of sensitivity norm(column),
+    column j is zero outside rows j to j + b - 1. If the steps that a record joins are at least b apart, whichever they
+    are, no two of its columns share a row. Given all earlier rows, its contribution to the rows of one column is known
+    except for whether it takes part, so each participation is one Gaussian release of sensitivity norm(column),
     independent of the others: the run is, exactly, the same scheme with independent noise (Choquette-Choo et al. 2023,
-    Theorem 4; gradients may depend on earlier outputs: Denisov et al. 2022, Theorem 2.1). Columns shorter than the
-    longest one count as that long, which loses nothing for a Toeplitz matrix but for its last b - 1 columns. Where
-    columns that a record may touch overlap there is no such reduction: `balls_in_bins` is bounded by itself, and the
-    other methods refuse. Adjacency: add or remove one record.
+    Theorem 4; gradients may depend on earlier outputs: Denisov et al. 2022, Theorem 2.1). Columns with a smaller norm
+    than the largest count as having that norm, which for a Toeplitz matrix loses something only in its last b - 1
+    columns. Where columns that a record may touch overlap there is no such reduction: `balls_in_bins` has bounds of its
+    own, and the other methods raise ValueError. Adjacency: add or remove one record.
 
     Args:
       strategy: C, [n, n]; or the first column of a banded Toeplitz matrix, its b coefficients [b].
@@ -89,13 +89,13 @@ class BandedNoise:
 
     @property
     def num_bands(self) -> int:
-        """b: columns so many steps apart, or more, share no row."""
+        """b, a whole number: columns that are at least b steps apart share no row."""
         rows, *columns = np.nonzero(self.strategy)
         return int((rows - (columns[0] if columns else 0)).max()) + 1
 
     @property
     def squared_norms(self) -> NDArray[Any]:
-        """float64 [n], of the columns, rounded up."""
+        """Squared norms of the columns, float64 [n], rounded up."""
         if self.strategy.ndim == 2:
             columns = [math.fsum(np.square(column).tolist()) for column in self.strategy.T]
         else:
@@ -103,7 +103,7 @@ class BandedNoise:
             ends = [math.fsum(squares[:kept]) for kept in range(len(squares) + 1)]
             left = np.minimum(self._length - np.arange(self._length), len(squares))
             columns = [ends[int(kept)] for kept in left]
-        return up(np.asarray(columns), 8) + 1e-300  # a square that underflows
+        return up(np.asarray(columns), 8) + 1e-300  # in case a square underflows
 
     @property
     def _length(self) -> int:
@@ -114,7 +114,7 @@ class BandedNoise:
         return Gaussian(float(self.noise_multiplier) / math.sqrt(squared) * _DOWN)
 
     def _apart(self, what: str, steps: int | None) -> int:
-        """A distance of steps at which columns share no row; raises ValueError for a smaller one."""
+        """A distance in steps at which columns share no row; raises ValueError if `steps` is smaller."""
         found = self.num_bands if steps is None else steps
         check_count(what, found)
         if found < self.num_bands:
@@ -125,16 +125,16 @@ class BandedNoise:
         return int(found)
 
     def cyclic_poisson(self, sampling_prob: float, *, cycle_length: int | None = None) -> PoissonSampled:
-        """`PoissonSampled`: a record of group g joins steps g, g + L, g + 2L, .. with a probability each, by own coins.
+        """`PoissonSampled`: a record of group g joins each of the steps g, g + L, g + 2L, .. by an independent coin.
 
-        ceil(n / L) rounds of noise noise_multiplier / norm. A record's group, drawn by itself or not, is known.
+        It has ceil(n / L) rounds of noise noise_multiplier / norm. A record's group, however drawn, is taken as known.
 
         Args:
           sampling_prob: float in [0, 1].
-          cycle_length: whole number >= the number of bands, L; the number of bands if not given.
+          cycle_length: L, a whole number >= the number of bands; that number if not given.
 
         Raises:
-          ValueError: if it is below the number of bands, or a number is out of range.
+          ValueError: if `cycle_length` is below the number of bands, or a number is out of range.
         """
         check_probability("sampling_prob", sampling_prob)
         length = self._apart("cycle_length", cycle_length)
@@ -144,14 +144,15 @@ class BandedNoise:
     def allocated(self, num_selected: int = 1, *, cycle_length: int | None = None) -> RandomAllocation:
         """`RandomAllocation`: a record joins a uniform set of `num_selected` of the steps g, g + L, .. of its group.
 
-        The smallest group counts, since fewer steps hide less; in a group of fewer steps than that all are taken.
+        The smallest group decides, since fewer steps hide less. In a group of fewer than `num_selected` steps the
+        record joins all of them.
 
         Args:
           num_selected: whole number >= 1.
-          cycle_length: whole number >= the number of bands, L; the number of bands if not given.
+          cycle_length: L, a whole number >= the number of bands; that number if not given.
 
         Raises:
-          ValueError: if it is below the number of bands, or a number is out of range.
+          ValueError: if `cycle_length` is below the number of bands, or a number is out of range.
         """
         length = self._apart("cycle_length", cycle_length)
         check_count("num_selected", num_selected)
@@ -159,9 +160,10 @@ class BandedNoise:
         return RandomAllocation(release, max(int(num_selected), self._length // length), int(num_selected))
 
     def balls_in_bins(self, cycle_length: int) -> RandomAllocation | BallsInBins:
-        """A record draws one of L bins, and joins the step of that bin in every cycle, the last of which may be cut.
+        """`BallsInBins` or `RandomAllocation`: a record draws one of L bins and joins its step in every cycle.
 
-        Neighbouring bins are neighbouring columns: `BallsInBins`, or where C is diagonal `RandomAllocation`.
+        The last cycle may be cut short. Neighbouring bins use neighbouring columns, which makes the run `BallsInBins`,
+        or `RandomAllocation` where C is diagonal.
 
         Args:
           cycle_length: whole number >= 1, L.
@@ -179,26 +181,26 @@ class BandedNoise:
     def fixed_order(self, cycle_length: int) -> Gaussian:
         """`Gaussian`: a record joins one known step in every cycle, the same in each, as in epochs of a fixed order.
 
-        The noise over the root of the sum of the squared norms of its columns, the largest such sum.
+        Its noise is that of z over the root of the largest sum of squared norms of a record's columns.
 
         Args:
           cycle_length: whole number >= the number of bands.
 
         Raises:
-          ValueError: if it is below the number of bands.
+          ValueError: if `cycle_length` is below the number of bands.
         """
         length, squares = self._apart("cycle_length", cycle_length), self.squared_norms
         return self._gaussian(up(max(math.fsum(squares[first::length].tolist()) for first in range(length)), 4))
 
     def min_separation(self, min_sep: int | None = None, *, most: int | None = None) -> Gaussian:
-        """`Gaussian`: a record joins any known steps that are at least `min_sep` apart, at most so many of them.
+        """`Gaussian`: a record joins any known steps that are at least `min_sep` apart, at most `most` of them.
 
         The largest sum of squared norms over such sets, by dynamic programming over the steps. Where the steps are
-        drawn (b-min-sep sampling) `MinSeparation` estimates how much that hides.
+        drawn at random (b-min-sep sampling), `MinSeparation` estimates how much that hides.
 
         Args:
           min_sep: whole number >= the number of bands; that number if not given.
-          most: whole number >= 1, participations; as many as fit if not given.
+          most: whole number >= 1, the largest number of participations; as many as fit if not given.
 
         Raises:
           ValueError: if `min_sep` is below the number of bands, or a number is out of range.
@@ -215,25 +217,26 @@ class BandedNoise:
 
 @dataclasses.dataclass(frozen=True)
 class MinSeparation:
-    """b-min-sep sampling under correlated noise: a record joins each step that it may join with a probability.
+    """b-min-sep sampling under correlated noise: a record joins each step that it may join with a fixed probability.
 
-    Which is any that comes at least `min_sep` steps after the last one that it joined; by its own coins, which stay
-    secret. No certified bound is known that its sampling helps, but for probability 1 and a warm start, which is balls
-    in bins: `known_steps` is certified, and `estimate_delta` and `estimate_noise` tell from samples what is hidden. For
-    steps far apart in cycles of their own (`BandedNoise.cyclic_poisson`) there is an exact answer.
+    It may join any step that comes at least `min_sep` steps after the last one that it joined. Its coins are its own
+    and stay secret. No certified bound is known to gain from this sampling, except for probability 1 and a warm start,
+    which is balls in bins: `known_steps` is certified, and `estimate_delta` and `estimate_noise` estimate from samples
+    how much the sampling hides. For steps far apart in cycles of their own (`BandedNoise.cyclic_poisson`) there is an
+    exact answer.
 
     Args:
       noise: `BandedNoise` of at most `min_sep` bands.
       sampling_prob: float in [0, 1].
       min_sep: whole number >= the number of bands; that number if not given.
-      warm_start: whether records begin as they are after many steps, some of them still waiting; else all may join the
-        first step.
+      warm_start: whether records begin in the state that they have after many steps, some of them still waiting;
+        otherwise all may join the first step.
 
     Raises:
       ValueError: if an argument is out of range.
 
     Attributes:
-      known_steps: `Gaussian`, certified: whichever steps a record joins are known, `BandedNoise.min_separation`.
+      known_steps: `Gaussian`, certified: the run in which a record's steps are known, `BandedNoise.min_separation`.
 
     >>> import jaxacct as ja
     >>> from jaxacct.correlated import BandedNoise, MinSeparation, estimate_delta
@@ -272,7 +275,7 @@ _Sampled = BallsInBins | MinSeparation
 
 
 def _sampled(mechanism: _Sampled, sampler: Sampler | str | None) -> tuple[Callable[..., bins.Values], Sampler]:
-    """``(epsilons, direction, num_samples, seed, progress=) -> Values``, and the sampler that it is."""
+    """``(epsilons, direction, num_samples, seed, progress=) -> Values``, and which sampler that is."""
     if isinstance(mechanism, MinSeparation):
         if checked_choice("method", sampler or Sampler.NAIVE, *Sampler) is not Sampler.NAIVE:
             raise ValueError(f"method={sampler!r} must be 'naive' for steps at least min_sep apart")
@@ -302,22 +305,23 @@ def estimate_delta(
     confidence: float = 0.99,
     progress: Progress | None = None,
 ) -> Estimate:
-    """Estimates delta under correlated noise from samples of the dominating pair: never a certified bound.
+    """An `Estimate` of delta under correlated noise, from samples of the dominating pair: never a certified bound.
 
-    Samples of balls in bins are weighted, and weights bounded (CN-7 in docs/papers/correlated.md); those of steps at
-    least so far apart are plain (CN-8), of values up to B = 1. So `upper_confidence` is the
-    Chernoff-KL bound of `jaxacct.estimation.estimate_delta`, right with probability `confidence` over the samples. With
-    a largest value B it is within a tenth of delta after some 200 log(1/(1 - confidence)) B / delta samples. Of a
-    strategy with signs it is the pair of absolute values that is sampled.
+    Samples of balls in bins are weighted, with bounded weights (CN-7 in docs/papers/correlated.md); samples of
+    `MinSeparation` are plain (CN-8), with values up to B = 1. So `upper_confidence` is the Chernoff-KL bound of
+    `jaxacct.estimation.estimate_delta`, right with probability `confidence` over the samples. With largest value B it
+    is within a tenth of delta after some 200 log(1/(1 - confidence)) B / delta samples. For a strategy with negative
+    entries the pair of absolute values is sampled.
 
     Args:
       mechanism: `BallsInBins` of scalar fields, up to 2048 bins; or `MinSeparation`.
-      target_epsilon: float >= 0, or an array [G]: one set of samples serves all, drawn for the least.
+      target_epsilon: float >= 0, or an array [G]: one set of samples serves all, drawn for the smallest.
       num_samples: whole number >= 1.
-      seed: whole number in [0, 2^64), chosen before: the least of several answers is no bound.
+      seed: whole number in [0, 2^64), chosen beforehand: the least of several answers is no bound.
       direction: REMOVE or ADD; None for the larger of both, each at half of 1 - confidence.
-      method: of bins `Sampler.IMPORTANCE`, the default, or `Sampler.NAIVE` for plain samples, which others have.
-      confidence: probability in (0, 1), for each epsilon by itself.
+      method: for balls in bins `Sampler.IMPORTANCE`, the default, or `Sampler.NAIVE`; for `MinSeparation` only the
+        latter.
+      confidence: probability in (0, 1), for each epsilon separately.
       progress: called as progress(samples done, samples in all), for each direction.
 
     Raises:
@@ -358,11 +362,11 @@ def estimate_delta(
 
 
 class NoiseEstimate(NamedTuple):
-    """A noise multiplier that samples found to be enough.
+    """A noise multiplier that samples showed to be enough.
 
     Attributes:
       noise_multiplier: the least that was accepted; enough with probability at least `confidence` over all samples.
-      delta: the `Estimate` that it was accepted by.
+      delta: the `Estimate` by which it was accepted.
       num_tried: how many noise multipliers were sampled, each at its share of 1 - confidence.
       confidence: of all of them together.
     """
@@ -387,15 +391,16 @@ def estimate_noise(
 ) -> NoiseEstimate:
     """The least noise multiplier in a bracket that samples show to be enough: an estimate, never certified.
 
-    `num_tried` noise multipliers are sampled, by halving the bracket in ratio, each with samples of its own and 1 -
-    (1 - confidence) / num_tried, so that with probability `confidence` no upper end of any of them is too small.
+    `num_tried` noise multipliers are sampled, by halving the bracket in ratio. Each has samples of its own, at
+    confidence 1 - (1 - confidence) / num_tried, so that with probability `confidence` no upper end of any of them is
+    too small.
 
     Args:
       mechanism: `BallsInBins` or `MinSeparation`, whose own noise multiplier does not matter.
       target_epsilon: float >= 0.
       target_delta: float in (0, 1).
-      num_samples: whole number >= 1, of each noise multiplier that is tried.
-      seed: whole number in [0, 2^64 - num_tried], chosen before.
+      num_samples: whole number >= 1, for each noise multiplier that is tried.
+      seed: whole number in [0, 2^64 - num_tried], chosen beforehand.
       lowest: float > 0, where the bracket begins.
       highest: float > `lowest`, where it ends; `jaxacct.calibrate` gives one that is certified.
       num_tried: whole number >= 1.

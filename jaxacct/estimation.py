@@ -31,8 +31,8 @@ __all__ = ["Estimate", "Sampler", "estimate_delta"]
 
 _LEAST_NOISE = 1 / 16  # least noise multiplier: below it a likelihood ratio may overflow
 _MOST_STEPS = 2**30  # most steps, which are counted in int32
-_MOST_SELECTED = 2**16  # most steps that a record joins, each with a number for every sample
-_TILE = 2**17  # coordinates drawn at once, some megabytes: smaller tiles spend their time on making keys
+_MOST_SELECTED = 2**16  # most steps that a record joins: each takes a number for every sample
+_TILE = 2**17  # coordinates drawn at once, some megabytes: smaller tiles spend their time making keys
 _CHUNK = 2**24  # coordinates in one call of the program, a tenth of a second, if that is more than a block of samples
 _MOST_BLOCKS = 16  # blocks of samples in one call of the program
 _RANKED = 2**16  # order statistics held at once
@@ -44,13 +44,14 @@ Progress = Callable[[int, int], None]
 class Sampler(enum.Enum):
     """How the privacy loss is drawn.
 
-    * NAIVE: every coordinate; with epochs.
-    * ORDER_STATISTICS: some ranks of the coordinates, each counted for its neighbours, so that a sampled loss is
-      never below the true one and delta is overestimated on average (nothing is lost below 100 steps). With epochs.
+    * NAIVE: draws every coordinate; any number of epochs.
+    * ORDER_STATISTICS: draws some ranks of the coordinates, each standing for its neighbours too, so that a sampled
+      loss is never below the true one and delta is overestimated on average (nothing is lost below 100 steps). Any
+      number of epochs.
     * CONDITIONAL: conditioned on the event outside which the loss cannot exceed epsilon (Chua et al. 2024). One epoch.
     * IMPORTANCE: tilted towards large losses, for small delta. REMOVE: the record's own coordinate. ADD: all
-      coordinates, each value at most the Chernoff bound, which makes the confidence bound small too. One epoch; where a
-      record joins several steps all coordinates, in both directions, with epochs.
+      coordinates, each value at most the Chernoff bound, which makes the confidence bound small too. One epoch. Where a
+      record joins several steps: all coordinates, in both directions, and any number of epochs.
 
     >>> from jaxacct.estimation import Sampler
     >>> Sampler("order statistics").name
@@ -67,9 +68,9 @@ class Estimate(NamedTuple):
     """An estimate of delta; floats, or arrays of the shape of the target epsilon.
 
     `mean` is the sample mean and `standard_error` its estimated standard deviation (0 where no sample had a loss above
-    epsilon: the truth then is only known to lie below `upper_confidence`). `upper_confidence` is above delta with
-    probability at least `confidence` over the samples: it can be wrong, so it is no certified bound. Of `num_samples`
-    samples, drawn as `sampler` says, for the adjacency `neighboring_relation`; `bound` is ESTIMATE.
+    epsilon: the truth is then only known to lie below `upper_confidence`). `upper_confidence` is above delta with
+    probability at least `confidence` over the samples: it can be wrong, so it is no certified bound. The estimate is
+    from `num_samples` samples, drawn as `sampler` says, for the adjacency `neighboring_relation`; `bound` is ESTIMATE.
 
     >>> import jaxacct as ja
     >>> from jaxacct.estimation import estimate_delta
@@ -92,7 +93,7 @@ class Estimate(NamedTuple):
 class _Plan(NamedTuple):
     """A sampler with its parameters; `log_scale` [G] is the log of the largest value a sample may take.
 
-    Where that is of no use, of the root of a bound on their second moment (`by_moment`).
+    With `by_moment` it is instead the log of the root of a bound on the second moment of the values.
     """
 
     draw: Callable[..., sampling.Losses]
@@ -114,15 +115,15 @@ def estimate_delta(
     confidence: float = 0.99,
     progress: Progress | None = None,
 ) -> Estimate:
-    """Estimates the delta of random allocation with Gaussian noise from samples of the privacy loss.
+    """An `Estimate` of the delta of random allocation with Gaussian noise, from samples of the privacy loss.
 
     The mean of (1 - e^(eps - L))_+ over losses L drawn under the first of the two compared laws (Chua et al. 2024;
-    RA-S17 to RA-S19). k-of-t is sampled as it is, not through its reduction to 1-of-t; losses of epochs are
-    independent and added. Add/remove adjacency. Unbiased, save for ORDER_STATISTICS (above) and for normal coordinates
-    in float32 (1e-5 of delta).
+    RA-S17 to RA-S19). k-of-t is sampled as it is, not through its reduction to 1-of-t; losses of epochs are independent
+    and added. Add/remove adjacency. Unbiased, except for ORDER_STATISTICS (see `Sampler`) and for normal coordinates in
+    float32 (1e-5 of delta).
 
     `upper_confidence` is the Chernoff-KL bound c p, N kl(mean/c || p) = log(1/(1 - confidence)), for values in [0, c]:
-    c = 1, the probability of the event (CONDITIONAL), 2 (IMPORTANCE, REMOVE), the Chernoff bound on the tail
+    c is 1, the probability of the event (CONDITIONAL), 2 (IMPORTANCE, REMOVE), or the Chernoff bound on the tail
     (IMPORTANCE, ADD). It is at least about c log(1/(1 - confidence)) / N. Where a record joins several steps,
     IMPORTANCE has mean + sqrt(2 V log(1/(1 - confidence)) / N) instead, V a bound on the second moment of the values,
     which are not negative.
@@ -130,8 +131,8 @@ def estimate_delta(
     Args:
       mechanism: `RandomAllocation` of `Gaussian`; scalar fields, noise_multiplier >= 1/16, num_steps <= 2^30,
         num_selected <= 2^16.
-      target_epsilon: float >= 0, or an array [G]: one set of samples serves all its points, and the importance
-        samplers are made for the smallest of them (CONDITIONAL; IMPORTANCE, ADD) or the largest (IMPORTANCE, REMOVE).
+      target_epsilon: float >= 0, or an array [G]: one set of samples serves all its points. The importance samplers are
+        tuned to the smallest of them (CONDITIONAL; IMPORTANCE, ADD) or the largest (IMPORTANCE, REMOVE).
       num_samples: N, whole number >= 1.
       seed: whole number in [0, 2^64). The same seed gives the same samples, and more of them continue the sequence.
       direction: REMOVE or ADD; None for the larger of both, each at half of 1 - confidence.
@@ -217,7 +218,7 @@ def _check_mechanism(mechanism: object, target_epsilon: Any) -> float:
 
 
 def _tile(num_steps: int, sigma: float) -> Tile:
-    """At most 256 rows, of few different numbers: each is another program, and rows beyond the steps are wasted."""
+    """At most 256 rows, from few different numbers: each needs a program, and rows beyond the steps are wasted."""
     if num_steps <= 64:
         rows = max(1 << (num_steps - 1).bit_length(), 4)
     else:
@@ -235,7 +236,7 @@ def _plan(
     mechanism: RandomAllocation, sigma: float, epsilons: NDArray[Any], method: Sampler, direction: Direction
 ) -> _Plan:
     t, k = int(mechanism.num_steps), int(mechanism.num_selected)
-    # Tiles depend on the mechanism alone, so that a seed's samples do not depend on their number.
+    # Tiles depend on the mechanism alone, so that a seed's samples do not depend on how many are drawn.
     tile = _tile(t, sigma)
     static: dict[str, Any] = {"direction": direction}
     no_scale = np.zeros(epsilons.shape)

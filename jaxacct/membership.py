@@ -42,24 +42,24 @@ from jaxacct.special._namespace import xp
 __all__ = ["gdp", "tradeoff"]
 
 # The envelope of lines is a lower bound whichever epsilons they belong to; the first three steer its tightness.
-_NUM_LINES = 256  # epsilons with even steps, and as many with even ratios
+_NUM_LINES = 256  # epsilons in even steps, and as many in even ratios
 _SMALLEST = 1e-14  # delta at the largest of these epsilons
 _LAST_LINE = 500.0  # nats: no epsilon is larger
-_TINY = (1e-14, 1e-9)  # deltas at which it is looked whether any epsilon is finite
-_RESOLUTION = 24.0  # grid points for one standard deviation of a part's loss, where a loss distribution has the lines
-_MOST_POINTS = 2.0**19  # of its window about: with more it is coarser
+_TINY = (1e-14, 1e-9)  # deltas at which a finite epsilon is looked for
+_RESOLUTION = 24.0  # grid points per standard deviation of a part's loss, where a loss distribution gives the lines
+_MOST_POINTS = 2.0**19  # about the most grid points of its window: beyond that the grid is coarser
 _FEW_RATES = 8  # rates for which epsilons are chosen one by one, where delta costs little
-_FEW_LINES, _USUAL_LINES = 7, 12  # epsilons to begin with, and in all
-_DEGREE = 5  # of the polynomial that tells where to look next
+_FEW_LINES, _USUAL_LINES = 7, 12  # epsilons to begin with, and usually in all
+_DEGREE = 5  # of the polynomial that suggests where to look next
 _NUM_VERTICES = 2  # looks after that one: at the vertex of the parabola through the best three heights
 _GAIN = 1e-5  # relative: a vertex that would be no higher is not looked at
 _NEGLIGIBLE = 1e-3  # delta at the largest epsilon, in units of the smallest rate
-_HIGHER = 10.0  # factor of that delta where no epsilon gives it
+_HIGHER = 10.0  # factor by which that delta is raised where no epsilon reaches it
 _ABOUT = 1e-3  # relative width of the deltas
 # Taken off a false negative rate, absolute: 1 - delta, an exponential (4 ULP) times the rate, and their difference err
 # by 7 ULP where that is positive, the other line by as much; taking this off by one more.
 _ROUNDING = 10.0 * ULP
-_LARGEST = 1e300  # of a square: one that is infinite would make 0 times infinity of a tail that is 0
+_LARGEST = 1e300  # of a square: an infinite one would make 0 times infinity of a tail that is 0
 
 
 def _gaussian_errors(error: jax.Array, mu: jax.Array) -> jax.Array:
@@ -89,7 +89,7 @@ def tradeoff(
         T(a) >= 1 - delta(eps) - e^eps a,    T(a) >= e^-eps (1 - delta(eps) - a),    for every eps >= 0.
 
     Args:
-      mechanism: a mechanism with scalar fields, or an upper `Pld`, which speaks for its own direction's tests.
+      mechanism: a mechanism with scalar fields, or an upper `Pld`, which bounds tests in its own direction.
       false_positive_rate: float array in [0, 1].
       neighboring_relation: as for `jaxacct.epsilon`.
 
@@ -129,9 +129,9 @@ def gdp(mechanism: Mechanism) -> float:
     """The smallest mu found for which `mechanism` is mu-GDP: a certified upper bound.
 
     ``T(a) >= G_mu(a) = Phi(Phi^-1(1 - a) - mu)`` for every a (Dong, Roth and Su 2022, Definition 2.6). Exact for
-    compositions of Gaussian mechanisms; for shuffled reports of pure randomizers the mu of the clones pair
-    (Chen et al. 2024, Theorem 1, corrected), rounds adding in squares. It depends on astronomically small deltas as
-    much as on others: epsilon at one delta is the sharper summary.
+    compositions of Gaussian mechanisms; for shuffled reports of pure randomizers the mu of the clones pair (Chen et al.
+    2024, Theorem 1, corrected), whose squares add up over rounds. It depends on astronomically small deltas as much as
+    on others: epsilon at one delta is the sharper summary.
 
     Args:
       mechanism: a mechanism with concrete scalar fields: Gaussian releases, composed or not, or `Shuffled` reports of a
@@ -159,12 +159,12 @@ def gdp(mechanism: Mechanism) -> float:
 
 
 def has_closed_gdp(mechanism: Mechanism) -> bool:
-    """Whether its trade-off function is Gaussian."""
+    """Whether the trade-off function of `mechanism` is Gaussian."""
     return is_gaussian(mechanism)
 
 
 def has_gdp(mechanism: Mechanism) -> bool:
-    """Whether `gdp` knows a mu for it."""
+    """Whether `gdp` knows a mu for `mechanism`."""
     return is_gaussian(mechanism) or _has_pair(mechanism)
 
 
@@ -199,9 +199,9 @@ def _of_pair(mechanism: Shuffled, error: NDArray[Any]) -> Any:
 
 
 def _is_cheap(mechanism: Mechanism) -> bool:
-    """Whether what answers for delta takes little at each epsilon: the bracket that comes first, or all methods.
+    """Whether delta is cheap to answer at each epsilon: by the bracket that comes first, or else by all methods.
 
-    Less at least than what answers for many epsilons, where no loss distribution does.
+    Without a loss distribution it is at least cheaper than what answers for many epsilons.
     """
     if distribution_of(mechanism) is None:
         return True
@@ -214,13 +214,13 @@ def _is_cheap(mechanism: Mechanism) -> bool:
 def _is_hopeless(mechanism: Mechanism, error: NDArray[Any]) -> bool:
     """Whether no line is above 0 at these rates: none is higher than 1 - delta at the largest epsilon, less the rate.
 
-    Looked at closely where quick methods say so: tiny noise, whose every delta would be dear.
+    Looked at closely where quick methods say so: tiny noise, where every delta would be expensive.
     """
     if not error.size or not has_quick(mechanism):
         return False
     if is_dear(question_of(in_place_of(mechanism), Query.DELTA, _LAST_LINE, precision=math.inf)):
         return False  # the look costs more than it may spare
-    with warnings.catch_warnings():  # of quick methods
+    with warnings.catch_warnings():  # from quick methods
         warnings.simplefilter("ignore", OrderEdgeWarning)
         quick = _about(mechanism, Query.DELTA, _LAST_LINE, math.inf)
     return 1.0 - quick <= error.min() and 1.0 - _about(mechanism, Query.DELTA, _LAST_LINE) <= error.min()
@@ -232,16 +232,16 @@ def _is_of_lanes(method: Method) -> TypeGuard[LaneMethod]:
 
 
 def _about(mechanism: Mechanism, query: Query, target: float, width: float = _ABOUT) -> float:
-    """The certified upper end, about as narrow as a line needs: a wider one costs height, and warns of nothing."""
+    """The certified upper end, about as sharp as a line needs (a looser one lowers the line), without warnings."""
     question = question_of(mechanism, query, target, precision=width)
     return float(answer(dataclasses.replace(question, warns=False)).high)
 
 
 @shared()
 def _without_false_positives(mechanism: Mechanism) -> Any:
-    """The false negative rate of tests without false positives, at least: 1 - delta at any epsilon, however large."""
+    """A lower bound on the false negative rate of tests without false positives: 1 - delta at any epsilon."""
     distribution = distribution_of(mechanism)
-    if distribution is not None and distribution.is_given:  # of one direction
+    if distribution is not None and distribution.is_given:  # in one direction
         return _by_lines(mechanism, np.zeros(()))
     caught = _about(mechanism, Query.DELTA, _LAST_LINE)
     for delta in _TINY if caught > _TINY[-1] else ():
@@ -253,7 +253,7 @@ def _without_false_positives(mechanism: Mechanism) -> Any:
 
 @shared()
 def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
-    """The largest of the lines of few epsilons: some evenly spaced, then those that look best for each rate.
+    """The highest of the lines of a few epsilons: some evenly spaced, then those that look best for each rate.
 
     One question after the other, which compiles nothing; the mechanism's loss distributions serve all of them.
     """
@@ -265,7 +265,7 @@ def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
 
     smallest = _NEGLIGIBLE * max(level.min(), _SMALLEST)
     last = _LAST_LINE
-    while last == _LAST_LINE and smallest < 1.0:  # where delta does not fall so far, to where it does
+    while last == _LAST_LINE and smallest < 1.0:  # where delta never falls this far, try a larger one
         last = min(about(Query.EPSILON, smallest), _LAST_LINE)
         smallest *= _HIGHER
     at, kept = np.zeros(0), np.zeros(0)
@@ -282,7 +282,7 @@ def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
 
 
 def _promising(epsilons: NDArray[Any], kept: NDArray[Any], level: NDArray[Any]) -> NDArray[Any]:
-    """Epsilons whose lines are the highest if log delta is the polynomial through what is known: a guess."""
+    """Epsilons whose lines are the highest if log delta is the polynomial through the known points: a guess."""
     seen = kept < 1.0
     if np.count_nonzero(seen) < _DEGREE + 1:
         return np.zeros(0)
@@ -329,8 +329,8 @@ def _lines_to(last: float) -> NDArray[Any]:
 
 
 def certified_profile(mechanism: Mechanism, smallest: float = _SMALLEST) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(epsilons, certified deltas there), many, from 0 to about where delta is `smallest`; the worse direction."""
-    methods_for(mechanism)  # or an error in words
+    """Many (epsilons, certified deltas there), from 0 to about where delta is `smallest`, in the worse direction."""
+    methods_for(mechanism)  # or a readable error
     losses: list[Pld] = []
     distribution = distribution_of(mechanism)
     if distribution is not None and distribution.is_given:

@@ -1,4 +1,4 @@
-"""What was found, in words that can be pasted into a model card. Public parameters only."""
+"""Privacy statements that can be pasted into a model card. They show public parameters only."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def entry_fields(entry: Entry) -> dict[str, Any]:
 
 
 class Run(NamedTuple):
-    """What a statement is about.
+    """The run that a statement is about.
 
     Attributes:
       mechanism: what is described.
       overflow: probability that what was run differs from it: see `jaxacct.accounting._truncation`.
-      notes: what else is to be said of it.
+      notes: further notes on it.
     """
 
     mechanism: Any
@@ -137,7 +137,7 @@ class _Asked(NamedTuple):
         return known or max(self.deciding(mechanism), key=lambda e: e.value).theorem
 
     def source(self, mechanism: Mechanism, more: float = 0.0) -> str:
-        """Python that asks it again, and adds `more`."""
+        """Python code that asks it again and adds `more`."""
         given = "target_delta" if self.target_epsilon is None else "target_epsilon"
         wanted = "float('inf')" if self.precision == math.inf else self.precision
         width = "" if self.precision is None else f", precision={wanted}"
@@ -172,7 +172,7 @@ def statement(
     """The certified answer to one scalar question with everything that it rests on, ready for JSON.
 
     Args:
-      mechanism: a mechanism with scalar fields, or what has an `as_run`, as `training.Batches`.
+      mechanism: a mechanism with scalar fields, or an object with `as_run`, such as `training.Batches`.
       target_delta: to state epsilon; or
       target_epsilon: to state delta.
       method: as for `jaxacct.epsilon`; then without an interval.
@@ -180,10 +180,10 @@ def statement(
         interval out: quick methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
       false_positive_rates: in (0, 1), at which the statement says what membership tests can reach; none where empty.
-      measures: of `jaxacct.measures`, what else it says.
+      measures: from `jaxacct.measures`, further facts to state.
 
     Returns:
-      A dict: epsilon, delta, bound, failure (of an estimate: 1 less its confidence), neighboring_relation,
+      A dict: epsilon, delta, bound, failure (of an estimate: 1 minus its confidence), neighboring_relation,
       unit_of_privacy, released, interval (or directions: by which theorem each is bounded), membership (largest true
       positive rate of any test at some false positive rates), measures (those asked for, in words, with their values),
       mechanism, description, assumptions, not_covered (of training: what is often done beside it), notes, jaxacct (the
@@ -253,7 +253,7 @@ def statement(
 
 
 def _large_delta(mechanism: Mechanism, delta: float) -> list[str]:
-    """What is said of a delta that may hide the publication of somebody's whole record."""
+    """A note on a delta so large that publishing somebody's whole record would meet it; empty otherwise."""
     size = number_of_people(mechanism)
     if size is None or not delta > 1.0 / size:
         return []
@@ -280,16 +280,17 @@ def report(
       mechanism: a mechanism with scalar fields, or the `training.Batches` that were drawn for one.
       target_delta: float in (0, 1), to state epsilon; or
       target_epsilon: float >= 0, to state delta.
-      method: as for `jaxacct.epsilon`, to state what that says, without an interval; an estimate is called one.
+      method: as for `jaxacct.epsilon`, to state its answer, without an interval; an estimate is called one.
       precision: relative width of the certified interval; None for 0.1 % of epsilon or 1 % of delta; inf for the quick
         methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
       style: "text", "markdown" or "json".
-      false_positive_rates: in (0, 1), at which it bounds the true positive rate of any membership test; none if empty.
-      measures: of `jaxacct.measures`, what else it says: advantage, Bayes risk, mu of Gaussian DP, rho of zCDP.
+      false_positive_rates: in (0, 1), the rates at which the statement bounds the true positive rate of any membership
+        test; none if empty.
+      measures: from `jaxacct.measures`, further facts to state: advantage, Bayes risk, mu of Gaussian DP, rho of zCDP.
 
     Returns:
-      The statement, a string of several lines, which notebooks show as it is printed; in "json" numbers unrounded,
+      The statement, a string of several lines, which notebooks show as it is printed. Numbers are unrounded in "json",
       else rounded to the safe side.
 
     Raises:
@@ -318,7 +319,7 @@ def _headline(facts: dict[str, Any]) -> str:
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """(title, text) of everything below the headline; an empty title goes on with the last one."""
+    """(title, text) of everything below the headline; an empty title continues the last one."""
     solved = facts["solved_for"]
     rows = [
         ("scheme", facts["description"]),
@@ -378,7 +379,7 @@ def statement_markdown(facts: dict[str, Any]) -> str:
 
 
 def statement_json(facts: Any) -> str:
-    """`statement` as JSON; infinities as strings, which JSON has no numbers for."""
+    """`statement` as JSON; infinities as strings, since JSON has no numbers for them."""
     return json.dumps(standard(facts), indent=2, allow_nan=False)
 
 

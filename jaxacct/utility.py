@@ -20,7 +20,7 @@ __all__ = ["mean_estimation_variance"]
 def mean_estimation_variance(
     mechanism: RandomAllocation | PoissonSampled, *, num_records: Any, success_prob: Any, dimension: Any = 1
 ) -> Any:
-    """Mean square error, for each coordinate, of a mean estimated from the noisy sums of a run.
+    """Mean squared error, per coordinate, of a mean estimated from the noisy sums of a run.
 
     n records, i.i.d. Bernoulli(p) in each of d coordinates, each step releasing the sum over its records with noise
     N(0, sigma^2 d) (sensitivity sqrt d); the estimate is the total over the expected number of uses. Unbiased; exact.

@@ -47,7 +47,7 @@ def compare(
       target_delta: float in (0, 1), to compare epsilons; or
       target_epsilon: float >= 0, to compare deltas.
       precision: relative width for the privacy loss distribution; None for 1 %; inf for the quick methods alone,
-        without the loss distribution, other certified intervals and lower bounds.
+        without the loss distribution, other certified intervals or lower bounds.
       neighboring_relation: as for `jaxacct.epsilon`.
       executor: what answers a batch point by point, as for `jaxacct.sweep`, by all methods that single points have.
         Without one, a batch gets the vectorised methods, each by one compiled program.
@@ -115,7 +115,7 @@ def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: flo
 
 
 def _say_what_is_compiled(methods: Sequence[LaneMethod], mechanism: Mechanism, num_points: int) -> None:
-    """Says that the comparison takes long where methods compile programs that take seconds."""
+    """Warns that the comparison takes long if methods compile programs that take seconds."""
     slow = [m for m in methods if m.cost > Cost.MICROSECONDS and way_on_lanes(m, mechanism, num_points).is_compiled]
     if slow:
         names = ", ".join(repr(method.name) for method in slow)
@@ -123,9 +123,9 @@ def _say_what_is_compiled(methods: Sequence[LaneMethod], mechanism: Mechanism, n
 
 
 def _both_ends(question: Question, method: Method) -> tuple[list[Entry], bool]:
-    """The lines of a method that brackets, in one direction, and whether it leaves the question to the others.
+    """The entries of a method that brackets, in one direction, and whether it leaves the question to the others.
 
-    The lines are of the ends that bound the mechanism itself.
+    The entries are for the ends that bound the mechanism itself.
     """
     (direction,) = question.directions
     start, nothing = time.perf_counter(), Ends(0.0, question.query.worst)

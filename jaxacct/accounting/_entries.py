@@ -1,4 +1,4 @@
-"""The lines of a comparison, and those of many points as lines of arrays."""
+"""The entries of a comparison, and those of many points joined into entries of arrays."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 class Comparison(tuple[Entry, ...]):
-    """The entries of `compare` at one point: a tuple, which shows itself as the table of ``jaxacct compare``.
+    """The entries of `compare` at one point: a tuple that prints as the table of ``jaxacct compare``.
 
     >>> import jaxacct as ja
     >>> found = ja.compare(ja.Gaussian(1.0), target_delta=1e-6)
@@ -86,7 +86,7 @@ class Comparison(tuple[Entry, ...]):
 
 @dataclasses.dataclass(frozen=True)
 class _Point:
-    """Compares at one point: of (mechanism, target), both of single numbers."""
+    """Compares at one point, (mechanism, target) in single numbers."""
 
     compare: Callable[[Mechanism, Any], tuple[Entry, ...]]
 

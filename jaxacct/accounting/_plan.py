@@ -16,7 +16,7 @@ from jaxacct.mechanisms._base import Mechanism
 
 
 class Plan(tuple[Planned, ...]):
-    """The steps of a plan: a tuple, which shows itself as a numbered sentence for each step.
+    """The steps of a plan: a tuple that prints as a numbered sentence for each step.
 
     >>> import jaxacct as ja
     >>> run = ja.PoissonSampled(ja.Gaussian(noise_multiplier=1.0), sampling_prob=0.01, num_steps=100)
@@ -40,7 +40,7 @@ def plan(
     neighboring_relation: NeighboringRelation | str | None = None,
     traced: bool = False,
 ) -> Plan:
-    """The steps in which `epsilon` (or `delta`) would be answered, in the order asked, in words; nothing is computed.
+    """A `Plan`, the steps in which `epsilon` (or `delta`) would be answered, in order and in words; computes nothing.
 
     A step is asked only if those before it leave something open. Which steps there are, and how each is run, depends on
     the question, the number of its points, the device and whether it is traced, and on nothing that was asked before.

@@ -25,7 +25,7 @@ def as_python(value: Any) -> Any:
 
 
 def only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
-    """What is asked, and the target at which; raises ValueError unless exactly one target is given, and in range."""
+    """(query, target); raises ValueError unless exactly one target is given and it is in range."""
     if (target_delta is None) == (target_epsilon is None):
         raise ValueError(f"target_delta={target_delta} and target_epsilon={target_epsilon}: exactly one must be given")
     if target_epsilon is None:
@@ -36,7 +36,7 @@ def only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
 
 
 def _refuse_choices(curve: RdpCurve, method: Any, direction: Any, neighboring_relation: Any, prefix: Any) -> None:
-    """A curve is one bound in the directions that it was made for."""
+    """Raises ValueError for a choice that a curve does not leave open: it is one bound, in fixed directions."""
     for name, value in (("method", method), ("direction", direction), ("prefix", prefix)):
         if value is not None:
             raise ValueError(f"{name}={value!r} must be None for an RdpCurve")
@@ -71,14 +71,15 @@ def epsilon(
 ) -> Any:
     """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
 
-    The larger of the two directions, and in each the smallest bound of all applicable methods: closed forms and Renyi
-    divergences first, then exact methods and the privacy loss distribution, until the certified interval is as narrow
-    as `precision` says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf if none applies.
+    It is the larger of the two directions, and in each the smallest bound of all applicable methods: closed forms and
+    Renyi divergences first, then exact methods and the privacy loss distribution, until the certified interval is as
+    narrow as `precision` says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf if no method
+    applies.
 
     Inside `jit` and `vmap` the answer comes from one program of fixed size, vectorised and differentiable, which is
     compiled first. For Poisson-sampled Gaussian and Laplace steps, for randomly allocated Gaussian steps, and for
     compositions of these (the method "laws") it is nearly as tight; elsewhere it is valid but looser. Slopes there are
-    those of the bound that answers. docs/limits.md and bench/INSIDE_JIT.md say how far both are from that outside.
+    those of the bound that answers. docs/limits.md and bench/INSIDE_JIT.md say how far both are from those outside.
 
     Outside traced code `jax.grad` compiles nothing: value and slopes are those of the sharp answer, the slopes as
     differences of three certified answers for each number, within 1 % at most settings. In a count they are those of a
@@ -103,8 +104,12 @@ def epsilon(
       neighboring_relation: "add-or-remove", "replace-one" or "zero-out" (or a `NeighboringRelation`), to ask about
         `ReplaceOne` or `ZeroOut` of the mechanism; None for the one that it is described in.
       prefix: what was spent on the same data before, to ask about both together: a mechanism (a `Pld` is one), or a
+<<<<<<< HEAD
         pair (epsilon, delta) that another accountant found, in the adjacency that is asked about. None for nothing.
       on_host: whether traced code asks the host. Concrete numbers are the host's anyway.
+=======
+        pair (epsilon, delta) from another accountant, in the adjacency that is asked about. None for nothing.
+>>>>>>> h5
 
     Returns:
       A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's
@@ -146,7 +151,7 @@ def delta(
 ) -> Any:
     """The delta that `mechanism` satisfies at `target_epsilon`: certified upper bound, best applicable method.
 
-    As `epsilon`, with the two exchanged, inside `jit` and under `jax.grad` too.
+    As `epsilon`, with epsilon and delta exchanged, also inside `jit` and under `jax.grad`.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`.
@@ -226,7 +231,7 @@ def delta_interval(
 ) -> Interval:
     """A certified interval around the delta of `mechanism` at `target_epsilon`; the worse of both directions.
 
-    As `epsilon_interval`, with the two exchanged.
+    As `epsilon_interval`, with epsilon and delta exchanged.
 
     Args:
       mechanism: any mechanism of the support matrix, with concrete scalar fields.

@@ -1,7 +1,7 @@
-"""Slopes of answers: of the sharp ones outside traced code, of the bound in the program inside it.
+"""Slopes of answers: outside traced code those of the sharp answer, inside it those of the program's bound.
 
-JAX hands a derivative's rule the numbers themselves where nothing but the derivative is traced. Then no program is
-needed: the certified answers beside the one asked for say how it changes.
+JAX hands a derivative's rule concrete numbers where nothing but the derivative is traced. Then no program is needed:
+certified answers at numbers beside the one asked for say how it changes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from jaxacct.answering._question import check_mechanism, question_of
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import number_paths, value_at
 
-# A number moves by so much of itself, a count by at least one: little where answers are sharp, since the curve of the
-# logarithm is felt, more where they are brackets, since differences err by their widths.
+# How much a number moves, relative to itself (a count by at least one): little where answers are sharp, since the
+# logarithm is curved, more where they are brackets, since differences err by their widths.
 _STEPS = 5e-3, 2e-2
 _STEP_BY_WIDTH = 50.0  # the step over the relative width of a bracket, between those
 _SHARPER = 0.1  # the width of brackets behind slopes, over that of other questions
 _SIDES = (-1.0, 1.0, -2.0, 2.0)  # steps to try: the first two that are in range are taken
-_MOST = 256  # slopes, of all points together, beyond which a program takes less time
+_MOST = 256  # number of slopes, over all points, beyond which a program takes less time
 
 Numbers = Sequence[Any]
 
@@ -40,8 +40,8 @@ class Asked:
     """A question about some numbers, the others fixed: answers at concrete numbers, and slopes of the sharp ones.
 
     Args:
-      mechanism, query, target: what is asked; tracers among its numbers.
-      choices: of `question_of`.
+      mechanism, query, target: what is asked; some of its numbers are tracers.
+      choices: keyword arguments of `question_of`.
     """
 
     def __init__(self, mechanism: Mechanism, query: Query, target: Any, choices: Mapping[str, Any]):
@@ -103,7 +103,7 @@ class Asked:
 
 
 def differentiable(asked: Asked) -> Any:
-    """The upper end that is found, with the slopes of the sharp answer wherever JAX asks for them outside traced code.
+    """The upper end found, with the slopes of the sharp answer wherever JAX asks for them outside traced code.
 
     Each slope is a difference of three answers. Inside traced code, at a number that is 0 or cannot be moved, and where
     there are very many, slopes are those of the program that answers there.

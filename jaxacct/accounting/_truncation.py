@@ -1,4 +1,4 @@
-"""Runs that differ from what was described with a small probability: what their answers grow by.
+"""How much answers grow for runs that differ from what was described with a small probability.
 
 Run both with the same randomness; they differ with a probability of at most tau = `overflow`, on both of two
 neighbours. So delta(epsilon) grows by (1 + e^epsilon) tau at most, and falls by no more: see `Batches.excess_delta`.
@@ -29,7 +29,7 @@ def epsilon_within(
 ) -> tuple[float, float | None]:
     """(epsilon at `target_delta`, the delta that the described run was asked at), upper bound; (inf, None) if none.
 
-    A share of delta, the smallest that is enough of those tried, is kept for the excess.
+    A share of delta, the smallest of those tried that is enough, is kept for the excess.
     """
     if not overflow:
         return epsilon_at(target_delta), target_delta

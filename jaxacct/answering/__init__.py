@@ -5,7 +5,7 @@ The words used here and in the messages:
 * A *question* names a mechanism, whether epsilon or delta is wanted, and the target at which (`_question`).
 * A *lane* is one point of a batch inside a kernel; a method *on lanes* answers many points with one program, also
   inside a user's traced code. A method on the *host* takes one concrete point at a time.
-* A *direction* is one side of add-or-remove adjacency; the answer is the larger of both. Replace-one has one only.
+* A *direction* is one side of add-or-remove adjacency; the answer is the larger of both. Replace-one has only one.
 * A *quick* question leaves the host's methods out: it is asked with ``precision=inf``, or inside traced code. The
   *quick methods* are those that it asks: closed forms and Renyi divergences, on lanes. (Outside traced code brackets
   whose role is quick come before them, and a last resort on the host follows where they find no finite bound.)

@@ -1,7 +1,7 @@
-"""Methods that were beaten by far at one of many questions about one mechanism: they are not asked at the others.
+"""Methods that were beaten by far at one of many questions about a mechanism, and are not asked at the others.
 
-A search by splits of epsilon asks a dozen questions at targets near each other. This steers running time only: what is
-found by the methods that are asked holds.
+A search by splits of epsilon asks a dozen questions at targets near each other. This steers running time only: what the
+methods that are asked find holds.
 """
 
 import math
@@ -13,8 +13,8 @@ from jaxacct._types import Direction
 from jaxacct.answering._question import Question
 
 _FAR = {Query.EPSILON: 2.0, Query.DELTA: 1e6}  # an upper end this many times the least one is beaten by far
-# How far from the target where a method was beaten it is taken to be beaten too: the delta that is asked for may be
-# this many times larger, the epsilon this many times as large; at smaller deltas, and larger epsilons, it sees less.
+# How far from the target where a method was beaten it also counts as beaten: the delta that is asked for may be this
+# many times larger, the epsilon this many times as large; at smaller deltas, and larger epsilons, it always does.
 _LARGER_DELTA, _SMALLER_EPSILON = 16.0, 0.75
 
 
@@ -25,7 +25,7 @@ def _key(method: Method, question: Question, direction: Direction) -> Any:
 def is_beaten(method: Method, question: Question, direction: Direction) -> bool:
     """bool: whether it was beaten by far, in this direction, at a question of the same search about as easy.
 
-    Never where a lower end is wanted too: which method gives it is another matter. Closed forms are asked always: a
+    Never where a lower end is wanted too: which method gives it is another matter. Closed forms are always asked: a
     largest loss says nothing below itself, and everything from there on.
     """
     is_asked_alone = question.method is not None or question.wants_lower
@@ -38,7 +38,7 @@ def is_beaten(method: Method, question: Question, direction: Direction) -> bool:
 
 
 def note_beaten(method: Method, question: Question, direction: Direction, upper: float, least: float) -> None:
-    """Keeps in mind that the `upper` end that a method gained lies far above the `least` one, if it does."""
+    """Notes it if the `upper` end that a method gained lies far above the `least` one."""
     if upper <= _FAR[question.query] * least or least >= question.query.worst:
         return
     key, target = _key(method, question, direction), float(question.target)

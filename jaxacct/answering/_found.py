@@ -17,7 +17,7 @@ from jaxacct.answering._lanes import Answer, ask, ask_where
 from jaxacct.answering._question import Question
 from jaxacct.special import LEAST_NORMAL
 
-_QUICK_WIDTH = 1e-2  # at which quick questions try no other method
+_QUICK_WIDTH = 1e-2  # relative width at which quick questions try no further method
 
 
 class Asked(NamedTuple):
@@ -35,7 +35,7 @@ def largest(values: Sequence[Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Bracket:
-    """What is known of one direction, for every point of the question; whatever narrows it makes a new one.
+    """What is known of one direction, for every point of the question; never changed: narrowing it makes a new one.
 
     Attributes:
       upper: the least upper bound found.
@@ -52,7 +52,7 @@ class Bracket:
     is_exact: bool = False
 
     def tightened(self, upper: Any, source: int, *, is_exact: bool) -> Bracket:
-        """With an upper bound that the method of this number gives, by an exact method or not."""
+        """The bracket with an `upper` bound given by method number `source`, which is exact or not."""
         if is_traced(upper):
             least = upper if np.all(self.source < 0) else jnp.minimum(self.upper, upper)
             return dataclasses.replace(self, upper=least, source=np.zeros_like(self.source))
@@ -62,12 +62,12 @@ class Bracket:
         return dataclasses.replace(self, upper=least, source=by, is_exact=self.is_exact or is_exact)
 
     def raised(self, lower: Any, *, of_reduction: Any) -> Bracket:
-        """With a lower bound; where it is one `of_reduction` (bool) it says nothing about the mechanism itself."""
+        """The bracket with a `lower` bound; one `of_reduction` (bool) says nothing about the mechanism itself."""
         own = np.where(of_reduction, self.lower, np.maximum(self.lower, lower))
         return dataclasses.replace(self, lower=own, analysis=np.maximum(self.analysis, lower))
 
     def without_tiny(self, query: Query, target: Any) -> Bracket:
-        """No lower end where delta is below the least normal double: there rounding down rounds to nearest."""
+        """Without lower ends where delta is below the least normal double: there rounding down rounds to nearest."""
 
         def seen(value: Any) -> Any:
             delta = value if query is Query.DELTA else target
@@ -82,10 +82,10 @@ class Found:
 
     Attributes:
       brackets: the ends found in each direction.
-      start: the brackets from which the next host's method starts.
+      start: the brackets from which the next method on the host starts.
       asked: the methods asked, with their answers.
-      bracketed: the methods that bracketed a point, each direction, and the upper end; inf where that is no gain.
-      skipped: the methods, each with a direction, that were not asked since they were beaten elsewhere.
+      bracketed: (method, direction, upper end) for each point that was bracketed; the end is inf if it gained nothing.
+      skipped: (method, direction) for methods that were not asked because they were beaten elsewhere.
       error: why a method gave nothing, if one failed.
     """
 
@@ -99,7 +99,7 @@ class Found:
 
     @classmethod
     def nothing(cls, question: Question) -> Found:
-        """What always holds."""
+        """The answer before any method is asked: what always holds."""
         worst, none, by_none = (np.full(question.shape, value) for value in (question.query.worst, 0.0, -1))
         every = dict.fromkeys(question.directions, Bracket(worst, none, none, by_none))
         return cls(question, every, dict(every))
@@ -155,6 +155,6 @@ class Found:
         self.brackets[direction] = self.brackets[direction].tightened(upper, number, is_exact=is_exact)
 
     def drop_tiny(self) -> None:
-        """Leaves no lower end of a delta that is too small to be rounded down."""
+        """Drops lower ends of deltas that are too small to be rounded down."""
         query, target = self.question.query, self.question.target
         self.brackets = {d: bracket.without_tiny(query, target) for d, bracket in self.brackets.items()}

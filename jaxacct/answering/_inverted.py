@@ -1,9 +1,9 @@
-"""What epsilons say of delta: an epsilon that holds at a delta makes that delta one that holds at the epsilon.
+"""Deltas found by asking for epsilons: where an epsilon holds at a delta, that delta holds at the epsilon.
 
 Methods that search, among splits, orders or local epsilons, may find for epsilon what they miss for delta. Where the
-answer is such a method's and wide, epsilon is asked at smaller deltas, on a ladder whose rungs are the promised width
-apart, and the last one that it confirms is taken. So delta at an epsilon that was the answer at some delta is at most
-that delta, within the width.
+answer comes from such a method and is wide, epsilon is asked at smaller deltas, on a ladder whose rungs are the
+promised width apart, and the last delta that is confirmed is taken. So delta at an epsilon that was the answer at some
+delta is at most that delta, within the width.
 """
 
 import dataclasses
@@ -22,17 +22,17 @@ from jaxacct.answering._found import Asked, Found
 from jaxacct.answering._lanes import Answer
 from jaxacct.answering._question import Question
 
-_LEAST = 1e-40  # delta down to which is looked: epsilons at smaller ones take long
-_NEAR = 5  # rungs between the ends of what is analysed up to which nothing more is looked for
+_LEAST = 1e-40  # the smallest delta that is tried: epsilons at smaller ones take long
+_NEAR = 5  # nothing is tried where the ends of what is analysed are at most this many rungs apart
 _GROWTH = 8  # of the steps down the ladder, until one leads too far
-_MOST_PROBES, _USUAL_PROBES = 24, 8  # one is enough where there is nothing to gain, some ten where there is much
+_MOST_PROBES, _USUAL_PROBES = 24, 8  # one is enough where there is nothing to gain, about ten where there is much
 
 
 def invert(found: Found, answer: Callable[[Question], Found]) -> None:
     """Takes in the least deltas that epsilons confirm, where methods that may miss them decided and left them wide.
 
     Args:
-      found: what the methods say of concrete numbers, which is narrowed in place.
+      found: what the methods found for concrete numbers; narrowed in place.
       answer: the loop, for epsilon.
     """
     question, wide = found.question, _is_wide(found)
@@ -64,9 +64,9 @@ def _is_wide(found: Found) -> Any:
 
 
 def _step(question: Question) -> float:
-    """The distance of two rungs, of the logarithm: the default width, or so many of these as the question's allows.
+    """The distance of two rungs, in the logarithm: the default width, or as many of these as the question's allows.
 
-    So that every rung of a coarser question is one of a finer question, whose answer is then no larger.
+    So every rung of a coarser question is also one of a finer question, whose answer is then no larger.
     """
     step = math.log1p(question.query.width)
     return step * max(1, int(math.log1p(question.width) / step))
@@ -87,7 +87,7 @@ class _Ladder:
 
     @shared()
     def least(self) -> float:
-        """The delta on the last rung that is confirmed; 1 where none is."""
+        """The delta on the last rung that is confirmed; 1 if none is."""
         good, bad, leap, is_slow = self._top, self._last + 1, 1, False
         at_good = at_bad = math.nan
         for _ in told(range(_MOST_PROBES), "epsilons at smaller deltas", _USUAL_PROBES):
@@ -110,7 +110,7 @@ class _Ladder:
         return math.exp(-self._step * rung)
 
     def _excess(self, delta: float) -> float:
-        """By how much epsilon at `delta` exceeds the one that is asked about; else <= 0."""
+        """How much epsilon at `delta` exceeds the one that is asked about; <= 0 if it does not."""
         question = self._question
         if not delta < 1.0:
             return math.inf
@@ -123,7 +123,7 @@ class _Ladder:
             progress=None,
         )
         try:
-            with warnings.catch_warnings():  # nobody asked for it, but that it takes long is said
+            with warnings.catch_warnings():  # nobody asked for these answers; only slowness is reported
                 for category in (OrderEdgeWarning, PrecisionWarning):
                     warnings.simplefilter("ignore", category)
                 found = self._answer(asked)

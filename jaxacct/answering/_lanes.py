@@ -24,7 +24,7 @@ from jaxacct.special._namespace import xp
 
 # Inside a user's jit the grid of orders cannot grow with the data: this one of a method's grids is taken, or the last.
 _TRACED_GRID = 1
-# Points that are still open are asked about by themselves, a power of this number of them: few programs are compiled.
+# Points that are still open are asked separately, padded to a power of this number: few programs are compiled.
 _GROWTH = 4
 
 
@@ -43,7 +43,7 @@ def in_domain(mechanism: Description) -> jax.Array:
 
 
 def may_lose(mechanism: Description) -> Any:
-    """bool [L]: whether neighbours may differ at all: neither where its own rates are 0 nor where no part loses any."""
+    """bool [L]: whether neighbours may differ at all: not where all its own rates are 0, nor where no part may lose."""
     own = [value != 0 for value in mechanism.rates()]
     parts = [may_lose(part) for part in mechanism.wrapped()]
     return functools.reduce(operator.or_, own, not own) & functools.reduce(operator.or_, parts, not parts)
@@ -88,7 +88,7 @@ def _kernel(method: LaneMethod, query: Query) -> KernelByStructure:
         value, order = value_on_lanes(method, mechanism, query, target, **static)
         # Traced arguments were not checked: outside their range, and for any nan, fail closed.
         ok = in_domain(mechanism) & query.allowed(target) & ~xp.isnan(value)
-        ok = ok if upper else ok & is_exact(target)  # of a target that is taken for 0, the truth may be below that at 0
+        ok = ok if upper else ok & is_exact(target)  # at a target that is taken for 0, the truth may be below that at 0
         return xp.where(ok, value, query.worst if upper else 0.0), order
 
     answer.__name__ = f"{method.name.replace(' ', '_')}_{query.value}"
@@ -126,7 +126,7 @@ def ask_at_grid(method: RenyiMethod, grid: int, mechanism: Mechanism, query: Que
 def _on_grids(
     method: RenyiMethod, mechanism: Mechanism, query: Query, target: Any, grids: Sequence[tuple[float, ...]]
 ) -> Answer:
-    """On a grid of orders that is extended, point by point, until the best order is inside it."""
+    """The answer on a grid of orders that is extended, point by point, until the best order is inside it."""
     leaves, structure = _trees.flatten(mechanism)
     kernel, static = _kernel(method, query), method.statics(mechanism)
     arrays = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (*leaves, target)))
@@ -170,7 +170,7 @@ def ask_where(todo: NDArray[Any], method: LaneMethod, mechanism: Mechanism, quer
 def bracket_points(
     method: BracketMethod, where: NDArray[Any], question: Any, directions: Sequence[Direction]
 ) -> Ends[Any]:
-    """Brackets of many points by the host's own batches, [directions] + batch; trivial where `where` is False."""
+    """Brackets of many points by the method's own batches, [directions] + batch; trivial where `where` is False."""
     assert method.many is not None
     at, worst = np.flatnonzero(where), question.query.worst
     lower, upper = np.zeros((len(directions), where.size)), np.full((len(directions), where.size), worst)

@@ -43,14 +43,14 @@ from jaxacct.answering._plan import SEVERAL, Step, brackets_together, plan
 from jaxacct.answering._question import Question, directions_of
 from jaxacct.bounds._distribution import DistributionMethod
 
-_CLOSE = 0.9  # lower end of the mechanism over the upper end from which on nothing weaker is asked about
-# relative widths beyond which points are both bracketed together and asked one by one: by which the two may differ;
-# and, where one engine does both, by which a point may suffer from those beside it
+_CLOSE = 0.9  # the mechanism's lower end over its upper end from which no weaker mechanism is asked
+# relative widths beyond which points are asked both together and one by one: how far the two may differ; and, where one
+# engine does both, how much a point may suffer from those beside it
 _SAME, _ENOUGH = 1e-6, 1e-3
 
 
 def answer(question: Question) -> Found:
-    """What the methods of the plan find, asked one after the other as long as something is open."""
+    """What the methods of the plan find (`Found`), asked one after the other as long as something is open."""
     every, found = plan(question), Found.nothing(question)
     for _, group in itertools.groupby(every, lambda step: (isinstance(step.method, LaneMethod), step.directions)):
         steps = list(group)
@@ -84,7 +84,7 @@ def answer(question: Question) -> Found:
 
 
 def _ask_lanes(steps: Sequence[Step], found: Found) -> None:
-    """One direction by methods on lanes; those that may settle it against the other direction first."""
+    """Asks methods on lanes about one direction, first those that may settle it against the other direction."""
     question, (direction,) = found.question, steps[0].directions
     before = [found.brackets[d].upper for d in question.directions[: question.directions.index(direction)]]
     least_order: Any = np.zeros(question.shape)
@@ -113,7 +113,7 @@ def _ask_lanes(steps: Sequence[Step], found: Found) -> None:
 def _lies_above(method: Method, question: Question, value: Any) -> Any:
     """Where a method's answer is at least `value` by its own cheap guess from below, bool; nowhere without a guess.
 
-    Of delta: where the epsilon that it would give at the delta `value` is at least the one that is asked about. At
+    For delta: where the epsilon that it would give at the delta `value` is at least the one that is asked about. At
     epsilon 0 that says nothing: no epsilon is smaller, however small delta is.
     """
     if not isinstance(method, ProfileMethod) or method.floor is None:
@@ -148,9 +148,9 @@ def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], le
 
 
 def _ask_what_decides(steps: Sequence[Step], found: Found) -> None:
-    """A direction that decides since a sharper method than the reduction has left another one below it.
+    """Asks about a direction that decides only because a sharper method than the reduction put another one below it.
 
-    While the other one was the larger, this one was of no interest, and may be known roughly only.
+    While the other one was the larger, this one did not matter, and may be known only roughly.
     """
     question, brackets = found.question, found.brackets
     if question.method is not None or len(question.directions) < 2:
@@ -176,10 +176,10 @@ def _ask_host(
     *,
     is_asked_anyway: bool = False,
 ) -> None:
-    """One point after the other, of those that `where` marks, where it is still open.
+    """Asks a method on the host about the points that `where` marks and that are still open, one after the other.
 
-    Points that are still wide then are bracketed together, if the method can; of several points that comes first.
-    Nothing is asked where exact methods have given what it can give.
+    Points that are still wide then are bracketed together, if the method can; if there are several points, that comes
+    first. Nothing is asked where exact methods have already given what it can give.
     """
     assert isinstance(method, BracketMethod)
     question = found.question
@@ -190,7 +190,7 @@ def _ask_host(
         raise ValueError(
             f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad; leave it out there"
         )
-    if question.share < 1.0 and not question.shape and not is_asked_anyway:  # one of a search, mostly
+    if question.share < 1.0 and not question.shape and not is_asked_anyway:  # mostly one of a search
         found.skipped += ((method, d) for d in directions if is_beaten(method, question, d))
         directions = [d for d in directions if (method, d) not in found.skipped]
         if not directions:
@@ -246,7 +246,7 @@ def _one_by_one(
         is_asked = True
         of_reduction[at] = method.is_of_reduction(point.mechanism)
         known = {d: Ends(float(found.start[d].analysis[at]), float(found.start[d].upper[at])) for d in directions}
-        if not of_reduction[at]:  # it may hand a known lower end on, as one of the mechanism itself
+        if not of_reduction[at]:  # it may pass a known lower end on, as one of the mechanism itself
             known = {d: Ends(min(e.lower, float(found.brackets[d].lower[at])), e.upper) for d, e in known.items()}
         try:
             ends = bracket_on_host(method, point, known)
@@ -273,7 +273,7 @@ def _is_wide(found: Found, directions: Sequence[Direction], width: float) -> Any
 def bracket_on_host(
     method: BracketMethod, question: Question, known: dict[Direction, Ends[float]]
 ) -> dict[Direction, Ends[float]]:
-    """The ends that a host's method gives for one point, in the directions of `known`."""
+    """The ends that a method on the host gives for one point, in the directions of `known`."""
     inverts, share = question.inverts and not method.misses_deltas(question.mechanism), question.share
     ask = functools.partial(_ask_part, of_share=share, inverts=inverts)
     width = question.query.width if math.isinf(question.width) else question.width
@@ -295,9 +295,9 @@ def _ask_part(
     of_share: float = 1.0,
     inverts: bool = True,
 ) -> Ends[float]:
-    """The loop for a part of a mechanism, the larger of its directions if none is named.
+    """The ends of a part of a mechanism, by the whole loop; of the larger of its directions if none is named.
 
-    One of many parts asks for no epsilons to know its deltas: that would be dear, and the whole may ask for its own.
+    One of many parts asks for no epsilons to learn its deltas: that would take long, and the whole may ask its own.
     """
     every = directions_of(mechanism, direction)
     inverts = inverts and share == 1.0
@@ -319,9 +319,9 @@ def alone(method: Method, question: Question) -> Ends[float]:
 
 
 def _ask_weaker(found: Found) -> None:
-    """A lower end of the mechanism from one that reveals no more, where what was analysed is a reduction.
+    """Takes in a lower end from a mechanism that reveals no more, where what was analysed is a reduction.
 
-    Not where the mechanism itself is known closely already: what reveals less is hardly as close.
+    Not if the mechanism itself is already known closely: what reveals less is hardly as close.
     """
     question = found.question
     if np.all(found.low >= _CLOSE * found.high):
@@ -340,7 +340,7 @@ def _ask_weaker(found: Found) -> None:
 
 
 def _warn_of_looseness(found: Found) -> None:
-    """Warns, on behalf of who called the public function, of what `found` (a `Found`) may still have to gain."""
+    """Warns the caller of the public function about what `found` (a `Found`) may still have to gain."""
     question = found.question
     for method, result, _ in found.asked:
         if isinstance(method, RenyiMethod) and np.any(

@@ -1,8 +1,8 @@
-"""Who answers a question: which methods, in which order, by what, on which device, in which chunks, and why.
+"""How a question is answered: by which methods, in which order, on which device, in which chunks, and why.
 
-The one dispatch: pure in the question, the number of its points, the device, and whether it is traced. The loop only
-executes it (`_loop`), kernels take from the number of lanes how they run (`jaxacct._precision._ways`, asked here too),
-and `jaxacct.accounting.plan` prints it.
+The single place of dispatch: a pure function of the question, the number of its points, the device, and whether it is
+traced. The loop only executes it (`_loop`), kernels decide by the number of lanes how they run
+(`jaxacct._precision._ways`, asked here too), and `jaxacct.accounting.plan` prints it.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from jaxacct.answering._question import Question
 from jaxacct.bounds import methods_for
 from jaxacct.mechanisms._base import Mechanism
 
-SEVERAL = 4  # points bracketed together
+SEVERAL = 4  # least number of points that are bracketed together first
 _NUMPY = "the CPU, by NumPy"
 _ONE = "one point"
 
@@ -30,13 +30,13 @@ class Step(NamedTuple):
 
 
 class Named(NamedTuple):
-    """What a name asks for: methods, one but for the family of all Renyi bounds, and which end of theirs."""
+    """What a name stands for: one method, or the family of all Renyi bounds, and which of its ends."""
 
     methods: tuple[Method, ...]
     bound: Bound
 
 
-_RENYI = "rdp"  # the family of all Renyi bounds, where no method has this name itself
+_RENYI = "rdp"  # the family of all Renyi bounds, unless a method itself has this name
 # what people type, and the name that it means
 _ALIASES = {
     **dict.fromkeys(("pld", "prv", "privacy loss distribution", "loss distributions"), "loss distribution"),
@@ -45,10 +45,10 @@ _ALIASES = {
 
 
 def named(question: Question) -> Named:
-    """What the question names: a method, in any case, or what people call it.
+    """The methods that the question names (`Named`), in any case, or by what people call them.
 
-    "rdp" is every Renyi bound where none has that name. Upper bounds and estimates only, unless the question wants the
-    lower end; of a method of both ends that is named "METHOD, from below".
+    "rdp" is every Renyi bound unless a method has that name. Names stand for upper bounds and estimates only, unless
+    the question wants the lower end: that of a method with both ends is named "METHOD, from below".
 
     Raises:
       ValueError: if there is no such method.
@@ -85,7 +85,7 @@ def _name_of(method: Method, bound: Bound) -> str:
 
 
 def _meant(method: str | None, found: dict[str, Named]) -> str | None:
-    """The name among those of `found` that somebody means who types `method`; None for none of them."""
+    """The name in `found` that somebody who types `method` means; None if there is none."""
     if isinstance(method, str) and method in found:
         return method
     by_plain_name = {_plain(name): name for name in reversed(found)}
@@ -106,12 +106,12 @@ def _plain(name: object) -> str:
 def plan(question: Question) -> tuple[Step, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
-    Their roles say which (`Role`), and the table in which order; last resorts come last. Methods on lanes are asked
+    Their roles (`Role`) decide which, and the table in which order; last resorts come last. Methods on lanes are asked
     direction by direction, so that the second direction need not be sharper than the first.
 
     Raises:
       ValueError: if the method that the question names does not answer it, or not in every direction that is
-        asked: an upper bound of one direction is none of the worse of both.
+        asked: an upper bound of one direction does not bound the worse of both.
     """
     choice = None if question.method is None else named(question)
     if choice is not None:
@@ -131,7 +131,7 @@ def plan(question: Question) -> tuple[Step, ...]:
 
 
 def _check_directions(question: Question, bound: Bound, bounded: set[Direction]) -> None:
-    """A lower bound of one direction is one of the worse of both; an upper bound is none."""
+    """Raises ValueError if a direction is missing, but for lower bounds: one of these bounds the worse of both too."""
     missing = " and ".join(d.value for d in question.directions if d not in bounded)
     if missing and (bound is not Bound.LOWER or not bounded):
         own = "".join(f": ask for direction={d.value!r}, which it bounds" for d in question.directions if d in bounded)
@@ -139,7 +139,7 @@ def _check_directions(question: Question, bound: Bound, bounded: set[Direction])
 
 
 def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
-    """Those that cover some point of a batch; all of them where there is no batch, which they were chosen for."""
+    """The methods that cover some point of a batch; all of them for a single point, which they were chosen for."""
     if not question.is_batch or 0 in question.shape:
         return list(methods)
     return [
@@ -161,7 +161,7 @@ def _is_wanted(method: Method, question: Question, is_for_programs: bool) -> boo
 
 
 def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
-    """Without upper bounds after an exact one, and in programs without what takes time after the best one."""
+    """`methods` without upper bounds after an exact one, and in programs without slow ones after the best one."""
     found: list[Method] = []
     before: set[Role] = set()
     for method in methods:
@@ -245,7 +245,7 @@ def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
 
 
 def way_on_lanes(method: LaneMethod, mechanism: Mechanism, num_points: int) -> Way:
-    """How the kernel of a method answers so many concrete points; computes nothing."""
+    """How the kernel of a method answers `num_points` concrete points; computes nothing."""
     static = method.statics(mechanism)
     if isinstance(method, RenyiMethod):
         static = {**static, "orders": method.grids[0]}
@@ -274,9 +274,9 @@ def _on_host(method: Method, question: Question, num_points: int) -> tuple[str, 
 
 
 def brackets_together(method: Method, question: Question) -> bool:
-    """Whether a bracket can take open points together: `SEVERAL` first, fewer after it took them one by one.
+    """Whether a method takes open points together: `SEVERAL` or more first, fewer after they were asked one by one.
 
-    It does where nobody asks for it by name.
+    Never if it is asked by name.
     """
     return isinstance(method, BracketMethod) and method.many is not None and question.method is None
 

@@ -1,4 +1,4 @@
-"""What is asked: a mechanism, epsilon or delta, at which target, how sharply."""
+"""What is asked: about which mechanism, epsilon or delta, at which target, how precisely."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Question:
     Attributes:
       mechanism: its fields broadcast with the target.
       query: EPSILON or DELTA.
-      target: the delta, or the epsilon, at which.
-      directions: of which the answer is the larger.
+      target: the delta, or the epsilon, at which it is asked.
+      directions: those to bound; the answer is the larger of them.
       width: relative width of the certified bracket to reach, upper against lower; inf for the quick methods alone.
       method: the name of the only method to ask, or None.
       wants_lower: whether the lower end is wanted too, as by the interval functions.
       warns: whether a bracket that stays wider than `width` is worth a warning: somebody asked for it.
       progress: called after each refinement of a bracket, or None.
-      share: of the work that one question may take; less than 1 for one of many parts.
-      inverts: whether the other question may be asked for what it knows of this one (`_inverted`).
+      share: the fraction of the work allowed to one question; less than 1 for one of many parts.
+      inverts: whether the other query may be asked for what it implies for this one (`_inverted`).
     """
 
     mechanism: Mechanism
@@ -59,7 +59,7 @@ class Question:
 
     @property
     def is_for_mesh(self) -> bool:
-        """Whether devices answer a quick question by the methods of programs, which are laws."""
+        """Whether several devices answer a quick question, by the methods of programs, which are laws."""
         return self.is_quick and lanes_are_spread() and has_best_in_programs(self.mechanism)
 
     @property
@@ -69,7 +69,7 @@ class Question:
 
     @functools.cached_property
     def shape(self) -> tuple[int, ...]:
-        """Of the batch; one point's where a program leaves it open: with that all broadcast."""
+        """The shape of the batch; that of one point, which broadcasts with all, where a program leaves it open."""
         shapes = [np.shape(x) for x in (*_trees.leaves(self.mechanism), self.target)]
         if not self.is_traced:
             return np.broadcast_shapes(*shapes)
@@ -78,7 +78,7 @@ class Question:
 
     @property
     def num_points(self) -> int:
-        """How many points it is about; 1 where a program leaves that open."""
+        """The number of points; 1 where a program leaves it open."""
         return math.prod(self.shape)
 
     @property
@@ -91,7 +91,7 @@ class Question:
         return dataclasses.replace(self, mechanism=mechanism, target=target)
 
     def points(self) -> Iterator[tuple[tuple[int, ...], Question]]:
-        """(index, question of Python's numbers) for each point of the batch."""
+        """(index, question in Python numbers) for each point of the batch."""
         leaves, structure = _trees.flatten(self.mechanism)
         points = np.broadcast_arrays(*(np.asarray(x) for x in (*leaves, self.target)))
         for at in np.ndindex(self.shape):
@@ -105,7 +105,7 @@ def _together(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def is_known(shape: tuple[int, ...]) -> bool:
-    """Whether a program leaves no size of `shape` open."""
+    """Whether every size of `shape` is known, none being left open by a program."""
     return all(isinstance(size, int) for size in shape)
 
 
@@ -171,7 +171,7 @@ def _width(precision: float | None, query: Query, mechanism: Mechanism, target: 
 def check_mechanism(mechanism: object, name: str = "mechanism") -> None:
     """Raises ValueError unless `mechanism` is one and none of its numbers is left out.
 
-    Its fields are looked at once more, since JAX rebuilds a mechanism around any numbers without a look at them.
+    Its fields are checked once more, since JAX rebuilds a mechanism around any numbers without checking them.
     """
     if not isinstance(mechanism, Mechanism):
         raise ValueError(f"{name}={mechanism!r} {not_a_mechanism(mechanism)}")

@@ -1,7 +1,7 @@
-"""What was measured on trained models: a lower end of epsilon, with a confidence, beside the certified interval.
+"""Audits of trained models: a measured lower bound on epsilon, with a confidence, beside the certified interval.
 
-An audit shows that a run loses at least so much. It never bounds what a mechanism loses from above. `docs/audit.md`
-says what is measured how.
+An audit shows that a run loses at least that much. It never bounds what a mechanism loses from above. `docs/audit.md`
+says what is measured, and how.
 """
 
 from jaxacct.audit._many_runs import many_runs

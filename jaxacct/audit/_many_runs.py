@@ -10,10 +10,10 @@ from jaxacct._validate import check_delta, checked_array, checked_number
 from jaxacct.audit._result import Audit
 from jaxacct.special import bisect
 
-_SHARE = 4  # one score of so many chooses the threshold, where none is given
-_LEAST, _RATIO = 1e-12, 1.02  # of probabilities at which both tails are looked at together: coarser ones show less
-_LARGEST = 50.0  # nats: no epsilon that is shown is larger
-_SLACK = 1e-9  # relative, for what tails of binomial laws and their inverses err by
+_SHARE = 4  # one score in this many chooses the threshold, where none is given
+_LEAST, _RATIO = 1e-12, 1.02  # grid of probabilities at which both tails are combined: a coarser one shows less
+_LARGEST = 50.0  # nats: the largest epsilon that can be shown
+_SLACK = 1e-9  # relative: allowance for the errors of binomial tails and their inverses
 
 
 def checked_scores(name: str, scores: Any) -> NDArray[Any]:
@@ -49,7 +49,7 @@ def joint_level(significance: float) -> float:
 
 
 def at_least(counts: Any, runs: int, probabilities: Any) -> NDArray[Any]:
-    """P[Binomial(runs, probability) >= count] [..] of counts from 0 to `runs`: SciPy's bdtrc errs by much at 10^7."""
+    """P[Binomial(runs, probability) >= count] [..] for counts from 0 to `runs`: SciPy's bdtrc is far off at 10^7."""
     from scipy import special  # type: ignore[import-untyped]
 
     counts = np.asarray(counts, np.float64)
@@ -57,7 +57,7 @@ def at_least(counts: Any, runs: int, probabilities: Any) -> NDArray[Any]:
 
 
 def at_most(count: int, runs: int, probabilities: Any) -> NDArray[Any]:
-    """P[Binomial(runs, probability) <= count] [..] of a count from 0 to `runs`."""
+    """P[Binomial(runs, probability) <= count] [..] for a count from 0 to `runs`."""
     from scipy import special
 
     found: NDArray[Any] = np.ones_like(probabilities)
@@ -65,13 +65,13 @@ def at_most(count: int, runs: int, probabilities: Any) -> NDArray[Any]:
 
 
 def refuted_epsilon(hits: int, runs_in: int, alarms: int, runs_out: int, delta: float, significance: float) -> float:
-    """The largest epsilon found that no test with such counts may have at (epsilon, delta), at that significance.
+    """The largest epsilon found that these counts refute at (epsilon, delta), at that significance.
 
-    Hits of `runs_in` runs with the canary, alarms of `runs_out` without: independent binomial counts of probabilities p
-    and q, which obey p <= e^eps q + delta and 1 - q <= e^eps (1 - p) + delta. P[>= hits; p] and P[<= alarms; q] are
-    p-values; their product is at most t with probability t (1 - log t) at most (Fisher). Epsilon is refuted where it is
-    below that for every q, with the largest p that q allows: p rises with q, so that on a cell of q the product is at
-    most that of the tails at its far end and its near end.
+    `hits` of `runs_in` runs with the canary and `alarms` of `runs_out` without are independent binomial counts of
+    probabilities p and q, which obey p <= e^eps q + delta and 1 - q <= e^eps (1 - p) + delta. P[>= hits; p] and P[<=
+    alarms; q] are p-values; their product is at most t with probability t (1 - log t) at most (Fisher). Epsilon is
+    refuted if the product is below the t of this significance for every q, with the largest p that q allows. Since p
+    rises with q, on a cell of q the product is at most that of the tails at its far end and its near end.
     """
     from scipy import special
 
@@ -97,12 +97,12 @@ def refuted_epsilon(hits: int, runs_in: int, alarms: int, runs_out: int, delta: 
 
 
 def _best_threshold(scores_in: NDArray[Any], scores_out: NDArray[Any], delta: float, significance: float) -> float:
-    """The threshold that would show most on these scores; which one it is, is no claim."""
+    """The threshold that would show most on these scores; the audit is valid for any choice."""
     both = np.unique(np.concatenate([scores_in, scores_out]))
     both = both[np.unique(np.linspace(0, both.size - 1, min(both.size, 257)).astype(int))]
     hits = scores_in.size - np.searchsorted(np.sort(scores_in), both)
     alarms = scores_out.size - np.searchsorted(np.sort(scores_out), both)
-    # by normal approximations, three or so standard errors away; the counts of few runs by themselves
+    # by normal approximations, about three standard errors away, with a correction for few runs
     z = math.sqrt(-2.0 * math.log(significance))
     p, q = hits / scores_in.size, alarms / scores_out.size
     p = np.maximum(p - z * np.sqrt(p * (1 - p) / scores_in.size) - z * z / (2 * scores_in.size), 0.0)
@@ -116,19 +116,19 @@ def _best_threshold(scores_in: NDArray[Any], scores_out: NDArray[Any], delta: fl
 def many_runs(
     scores_in: Any, scores_out: Any, *, delta: float, confidence: float = 0.95, threshold: float | None = None
 ) -> Audit:
-    """A lower end of epsilon from the scores of many independent runs, with a canary and without it.
+    """An `Audit`: a lower bound on epsilon from the scores of many independent runs, with and without a canary.
 
     With the canary a score is at least the threshold with probability p, without it with q. If a run is (epsilon,
-    delta)-DP, then p <= e^epsilon q + delta and 1 - q <= e^epsilon (1 - p) + delta. Which p and q the counts allow is
-    decided by exact binomial tails, as for Clopper and Pearson's interval (1934), and both together by Fisher's
-    product, which shows more than an interval for each at half of the significance.
+    delta)-DP, then p <= e^epsilon q + delta and 1 - q <= e^epsilon (1 - p) + delta. Exact binomial tails, as in Clopper
+    and Pearson's interval (1934), decide which p and q the counts allow. Fisher's product combines the two, which shows
+    more than an interval for each at half of the significance.
 
     Args:
-      scores_in: float array, one score a run with the canary: independent runs, larger where the canary seems present.
-      scores_out: the same of runs without it.
+      scores_in: float array, one score for each run with the canary (independent), larger where it seems present.
+      scores_out: the same for runs without it.
       delta: float in [0, 1).
       confidence: float in (0, 1).
-      threshold: chosen without looking at these scores; None to choose it by every fourth one, which then do not count.
+      threshold: chosen without looking at these scores; None to choose it by every fourth one, which then is not used.
 
     Returns:
       An `Audit`.

@@ -10,14 +10,14 @@ from jaxacct._validate import check_epsilon, checked_whole
 from jaxacct.audit._many_runs import at_least, check_level, check_question, checked_scores
 from jaxacct.audit._result import Audit
 
-_COUNTS = 8  # numbers of guesses that are tried where none is given, in even ratios
-_FEWEST = 8  # of them
-_STEP, _LARGEST = 0.05, 50.0  # nats: between the epsilons that are looked at, and the largest
-_SLACK = 1e-9  # relative, for what tails of binomial laws err by
+_COUNTS = 8  # how many numbers of guesses are tried where none is given, in even ratios
+_FEWEST = 8  # the smallest of them
+_STEP, _LARGEST = 0.05, 50.0  # nats: step between the epsilons that are tried, and the largest
+_SLACK = 1e-9  # relative: allowance for the errors of binomial tails
 
 
 def p_value(num_canaries: int, num_guesses: int, num_right: int, epsilon: float, delta: float) -> float:
-    """The chance of so many right guesses, at most, if the run is (epsilon, delta)-DP: an upper bound.
+    """An upper bound on the probability of at least `num_right` right guesses if the run is (epsilon, delta)-DP.
 
         P[right >= v] <= f(v) + 2 m delta max_{1 <= i <= v} (f(v - i) - f(v)) / i,    f(v) = P[Binomial(r, s) >= v],
 
@@ -58,7 +58,7 @@ def p_value(num_canaries: int, num_guesses: int, num_right: int, epsilon: float,
 
 
 def _refuted(num_canaries: int, num_guesses: int, num_right: int, delta: float, significance: float) -> float:
-    """The largest epsilon found below which all are refuted: p-values need not rise with epsilon everywhere."""
+    """The largest epsilon found with all below it refuted: p-values need not rise with epsilon everywhere."""
 
     def is_refuted(epsilon: float) -> bool:
         return p_value(num_canaries, num_guesses, num_right, epsilon, delta) <= significance
@@ -76,7 +76,7 @@ def _refuted(num_canaries: int, num_guesses: int, num_right: int, delta: float, 
 
 
 def _num_right(order: NDArray[Any], is_in: NDArray[Any], most: int, least: int) -> int:
-    """Those that took part of the `most` highest scores, and those that did not of the `least` lowest."""
+    """How many took part among the `most` highest scores, plus how many did not among the `least` lowest."""
     return int(np.count_nonzero(is_in[order[order.size - most :]]) + np.count_nonzero(~is_in[order[:least]]))
 
 
@@ -88,10 +88,10 @@ def one_run(
     confidence: float = 0.95,
     num_guesses: tuple[int, int] | None = None,
 ) -> Audit:
-    """A lower end of epsilon from one run, in which each canary took part or not by a fair coin of its own.
+    """An `Audit`: a lower bound on epsilon from one run, in which each canary took part or not by its own fair coin.
 
-    The canaries of the highest scores are guessed to have taken part, those of the lowest not to; of the others nothing
-    is said. Too many right guesses refute (epsilon, delta), add or remove one record: see `p_value` for the
+    The canaries with the highest scores are guessed to have taken part, those with the lowest not to; about the others
+    nothing is guessed. Too many right guesses refute (epsilon, delta), add or remove one record: see `p_value` for the
     theorem (Steinke, Nasr and Jagielski 2023, Theorem 5.2).
 
     Args:
@@ -100,7 +100,7 @@ def one_run(
       delta: float in [0, 1).
       confidence: float in (0, 1).
       num_guesses: (how many are guessed to have taken part, how many not to), chosen without looking; None to try eight
-        numbers, as many of each, each at an eighth of the significance.
+        numbers, the same for both, each at an eighth of the significance.
 
     Returns:
       An `Audit`.

@@ -1,4 +1,4 @@
-"""What an audit found, and how it is told beside what is proved."""
+"""The result of an audit, and how it is stated beside what is proved."""
 
 import dataclasses
 import textwrap
@@ -12,15 +12,14 @@ from jaxacct.special import shown, shown_down
 
 @dataclasses.dataclass(frozen=True)
 class Audit:
-    """A lower end of epsilon from what was measured, with its confidence.
+    """A lower bound on epsilon from what was measured, with its confidence.
 
     A run that is (e, delta)-DP for an e below `epsilon` gives such a result with probability at most 1 - `confidence`.
-    It speaks of one attack on the runs at hand: what other attacks would find is not in it, so it never bounds epsilon
-    from above.
+    It speaks of one attack on the runs at hand: other attacks may find more, so it never bounds epsilon from above.
 
     Attributes:
-      epsilon: the lower end, >= 0; 0 where nothing was shown.
-      delta: at which.
+      epsilon: the lower bound, >= 0; 0 where nothing was shown.
+      delta: the delta at which it holds.
       confidence: of the statement, over the runs' and the attack's own randomness.
       measured: what was counted, in words.
       theorem: what the confidence rests on.
@@ -59,14 +58,14 @@ class Audit:
         return epsilon_interval(mechanism, self.delta, neighboring_relation=neighboring_relation)
 
     def beside(self, mechanism: Mechanism, *, neighboring_relation: NeighboringRelation | str | None = None) -> str:
-        """What was measured beside what is proved of `mechanism`: a statement of several lines.
+        """A statement, several lines of text, of what was measured beside what is proved of `mechanism`.
 
         Args:
           mechanism: what was run; add or remove one record, or the relation in which the canaries differ.
           neighboring_relation: as for `jaxacct.epsilon`.
 
         Returns:
-          A string, the statement. A measured end above the certified one is said to be what it is: a sign that the run
+          A string, the statement. It points out a measured bound above the certified one, which is a sign that the run
           is not the one described.
 
         Raises:

@@ -46,19 +46,19 @@ def calibrate(
     The budget is (target_epsilon, target_delta), or a number that a measure of `jaxacct.measures` may have: advantage,
     true positive rate at a false positive rate, Bayes risk, mu of Gaussian DP, rho of zCDP.
 
-    The smallest noise multiplier or crowd (num_reports, num_users, num_steps of an allocation), the largest
+    That is the smallest noise multiplier or crowd (num_reports, num_users, num_steps of an allocation), or the largest
     probability, local epsilon or number of runs (num_steps of `PoissonSampled`, num_epochs, num_selected, counts). The
-    value itself
-    was checked: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most `target_epsilon`
-    there. A value that loses more privacy, by a factor of 1 + `tolerance` or by the next whole number, was seen to
-    miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None: 0.1 %), the best
-    value may lie as far away, and the factor is 1 plus a tenth of that width. By a measure the value found meets the
-    target itself to within `tolerance` of it (or, where the certified answer has a step there, a value that loses more,
-    by a factor of 1 + `tolerance` / 1000, was seen to miss it), and ``measure(mechanism)`` meets it there.
+    value itself was checked: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most
+    `target_epsilon` there. A value that loses more privacy, by a factor of 1 + `tolerance` or by the next whole number,
+    was seen to miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None:
+    0.1 %), the best value may lie as far away, and the factor is 1 plus a tenth of that width. With a measure, the
+    value found meets the target itself to within `tolerance` of it (or, where the certified answer has a step there, a
+    value that loses more, by a factor of 1 + `tolerance` / 1000, was seen to miss it), and ``measure(mechanism)`` meets
+    it there.
 
-    Traced arguments give a real field by the methods that `jaxacct.epsilon` asks of traced ones,
-    rounded to the safe side and differentiable by the implicit function
-    theorem; inf noise, or 0 of what privacy is spent on, where no value meets the target.
+    With traced arguments a real field is found by the methods that `jaxacct.epsilon` asks of traced ones, rounded to
+    the safe side and differentiable by the implicit function theorem. Where no value meets the target it is inf for
+    noise, and 0 for what privacy is spent on.
 
     Args:
       mechanism: a mechanism; array fields broadcast with each other and with the targets. What it holds for `field` is
@@ -67,15 +67,15 @@ def calibrate(
         ("mechanisms.0.noise_multiplier").
       target_epsilon: float > 0; or 0, where delta is the advantage, ``measure=Advantage()``.
       target_delta: float in (0, 1).
-      measure: a description of `jaxacct.measures`, in place of both; concrete numbers only, no `method`, `direction` or
+      measure: one of `jaxacct.measures`, in place of both; concrete numbers only, without `method`, `direction` or
         `precision`.
-      target: a number that the measure may have, at most (at least, of `BayesRisk`).
+      target: the largest number that the measure may have (for `BayesRisk` the smallest).
       method, direction, precision: as for `jaxacct.epsilon`. Whole batches go through one program with
         ``precision=math.inf`` (Renyi divergences and closed forms), and for `Gaussian`, most settings of
         `PoissonSampled`, and one round of `Shuffled`.
       tolerance: relative, in [1e-12, 0.1]; for fields that are not counts.
-      executor: what solves a batch, as for `jaxacct.sweep`: each point by itself (256 at once for the quick methods),
-        the same values whatever it is; those of None may differ within `tolerance`.
+      executor: what solves a batch, as for `jaxacct.sweep`: each point separately (256 at once for the quick methods).
+        The values do not depend on which executor it is; without one they may differ within `tolerance`.
       neighboring_relation, prefix: as for `jaxacct.epsilon`; what was spent before stays as it is.
 
     Returns:
@@ -154,7 +154,7 @@ def _solved(
     target_delta: Any,
     executor: Any,
 ) -> Any:
-    """The values of a batch of concrete numbers, in its shape."""
+    """The values for a batch of concrete numbers, in its shape."""
     batch, shape = batch_of(mechanism, solve.keys, target_epsilon, target_delta)
     is_whole = field_of(mechanism, solve.keys).is_whole
     if batch.target_delta.size == 0:
@@ -192,7 +192,7 @@ def _traced(
 
 
 def _impossible(field: str, batch: Batch, shape: tuple[int, ...], found: Found, solve: Solve | SolveMeasure) -> str:
-    """What to say of the first point that cannot be calibrated."""
+    """The error message for the first point that cannot be calibrated."""
     i = int(np.flatnonzero(~found.is_affordable)[0])
     where = f" at index {tuple(int(j) for j in np.unravel_index(i, shape))}" if shape else ""
     if isinstance(solve, SolveMeasure):

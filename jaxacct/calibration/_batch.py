@@ -15,7 +15,7 @@ from jaxacct.mechanisms._fields import UNKNOWN, FieldSpec, number_fields, owner_
 
 
 def field_of(mechanism: Mechanism, keys: tuple[Any, ...]) -> FieldSpec:
-    """What is known of the field at `keys`; raises ValueError where it cannot be calibrated."""
+    """The specification of the field at `keys`; raises ValueError if it cannot be calibrated."""
     spec = spec_at(mechanism, keys)
     if not spec.is_solvable:
         _, name = owner_of(mechanism, keys)
@@ -34,9 +34,9 @@ class Batch:
     """Points flattened to lanes [L].
 
     Attributes:
-      structure: of the mechanism.
+      structure: that of the mechanism.
       leaves: the mechanism's numbers, [L] each, None where the unknown belongs.
-      target_epsilon, target_delta: [L]; of a measure its target, and 1.
+      target_epsilon, target_delta: [L]; for a measure its target, and 1.
     """
 
     structure: Any
@@ -50,7 +50,7 @@ class Batch:
         return _trees.unflatten(self.structure, leaves)
 
     def point(self, values: NDArray[Any], lane: int) -> Any:
-        """The mechanism of one lane, of Python numbers."""
+        """The mechanism of one lane, in Python numbers."""
         numbers = [(values if x is None else x)[lane].item() for x in self.leaves]
         return _trees.unflatten(self.structure, numbers)
 

@@ -1,4 +1,4 @@
-"""How a search asks for epsilon: by one method on lanes at a time, or as `jaxacct.epsilon` does, host's methods too."""
+"""How a search asks for epsilon: by one method on lanes at a time, or as `jaxacct.epsilon` does, by all methods."""
 
 import math
 import warnings
@@ -36,7 +36,7 @@ Route = Callable[[NDArray[Any], NDArray[Any]], Answered]
 
 
 def _lanes(wanted: NDArray[Any], least: int) -> NDArray[Any]:
-    """The lanes to ask for: those wanted, and as many others as make up a program that is compiled already."""
+    """The lanes to ask for: those wanted, and others that fill up a program that is already compiled."""
     at, others = np.flatnonzero(wanted), np.flatnonzero(~wanted)
     return np.concatenate([at, others[: max(0, least - at.size)]])
 
@@ -64,7 +64,7 @@ def _ask(method: LaneMethod, grid: int, mechanism: Mechanism, target: NDArray[An
 
 
 def method_route(method: LaneMethod, grid: int, batch: Batch) -> Route:
-    """By one method, at one of its grids of orders."""
+    """A `Route` by one method, at one of its grids of orders."""
     is_dear = not math.isinf(up_to_order(method))  # a tenth of a second for each lane
 
     def route(values: NDArray[Any], wanted: NDArray[Any]) -> Answered:
@@ -80,7 +80,7 @@ def method_route(method: LaneMethod, grid: int, batch: Batch) -> Route:
 def engine_route(
     batch: Batch, method: str | None, directions: tuple[Direction, ...], precision: float | None, start: NDArray[Any]
 ) -> Route:
-    """As `jaxacct.epsilon` answers, point by point."""
+    """A `Route` that answers as `jaxacct.epsilon` does, point by point."""
     options: dict[str, Any] = {"method": method, "precision": precision}
     options["direction"] = None if directions == batch.mechanism(start).directions else directions[0]
 
@@ -104,7 +104,7 @@ def engine_route(
 
 
 def measure_route(batch: Batch, measure: Measure, goal: NDArray[Any]) -> Route:
-    """What is lost by a measure, point by point: at most `goal` where and only where the target [L] is met."""
+    """A `Route` by a measure, point by point: what is lost is at most `goal` if and only if the target [L] is met."""
 
     def route(values: NDArray[Any], wanted: NDArray[Any]) -> Answered:
         lost, found = np.full(values.shape, np.inf), np.full(values.shape, np.nan)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from jaxacct._patience import told
 
 # These steer how many questions are asked: the value found is always one that was asked about and met its target.
-_USUAL = 10  # questions that a search mostly needs
+_USUAL = 10  # questions that a search usually needs
 MOST_ASKED = 200  # questions for one value: a search that needs more ends where it is
 # Steps towards a bracket, in the logarithm of the value: how much longer than the secant's, at least how much longer,
 # and the longest first step, which is doubled at every question.
@@ -73,7 +73,7 @@ def search(
     Args:
       ask: ``(values [L], wanted bool [L]) -> answer``, its `epsilon` [L] right where wanted.
       target: epsilon [L] to stay within.
-      todo: bool [L], which to look for; the others come back not affordable.
+      todo: bool [L], which searches to make; the others come back not affordable.
       tolerance: relative, between the value found and one that was seen to be too much (whole numbers: the next one);
         at least a tenth of the width of the answers.
       close: relative, below the target: an answer so near to it ends its search too.

@@ -1,4 +1,4 @@
-"""A field solved for in a batch: by methods on lanes, or by all that `jaxacct.epsilon` asks; here or apart."""
+"""A field solved for in a batch: by methods on lanes, or by all that `jaxacct.epsilon` asks; here or on workers."""
 
 import dataclasses
 import math
@@ -22,7 +22,7 @@ from jaxacct.workers import Workers, gathered
 # Share of the target epsilon that is kept as a margin: the same question in a batch of another size may differ in its
 # last digits.
 _MARGIN = 1e-9
-_BRACKET = 1e-3  # of the tolerance: where a measure has a step at the target, the field is found to this
+_BRACKET = 1e-3  # share of the tolerance: where a measure has a step at the target, the field is found to this
 _NEAR = 0.02  # relative tolerance of a first search by methods on lanes, where the search by the host's methods begins
 _TOGETHER = 256  # points that an executor is sent at once for quick methods; others go one by one
 
@@ -32,7 +32,7 @@ class Solve:
     """How a field is solved for: as for `jaxacct.calibrate`.
 
     Attributes:
-      keys: of the field.
+      keys: those of the field.
       method, directions, precision, tolerance: as there.
     """
 
@@ -61,7 +61,7 @@ class Solve:
                 warnings.warn(message, OrderEdgeWarning, stacklevel=3)
             return found
         first = plan(asked[0])[0].method
-        if methods and first.engine is Engine.DISTRIBUTIONS:  # else no search nearby spares much
+        if methods and first.engine is Engine.DISTRIBUTIONS:  # else starting nearby saves little
             near = by_methods(batch, methods, self.directions, target, where, start, _NEAR)
             start = np.where(near.is_affordable, near.value, start)
         found = search(
@@ -96,7 +96,7 @@ class SolveMeasure:
     """How a field is solved for by a measure: as for `jaxacct.calibrate`.
 
     Attributes:
-      keys: of the field.
+      keys: those of the field.
       measure, tolerance: as there.
     """
 

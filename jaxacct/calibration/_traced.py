@@ -61,7 +61,7 @@ def _kernel(
         lowest, highest = (sign * jnp.log(jnp.full_like(delta, x)) for x in (field.worst, field.best))
 
         def mechanism(private: jax.Array, fields: Sequence[jax.Array]) -> Any:
-            """Of what grows with privacy: the logarithm of the unknown, or its negative."""
+            """The mechanism, from what grows with privacy: the logarithm of the unknown, or its negative."""
             return _trees.unflatten(structure, [*fields[:unknown], jnp.exp(sign * private), *fields[unknown:]])
 
         def excess(private: jax.Array, *params: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -1,4 +1,4 @@
-"""What privacy is worth in numbers other than epsilon and delta: attack success, Gaussian and concentrated privacy.
+"""Privacy in numbers other than epsilon and delta: attack success, Gaussian and concentrated privacy.
 
 Each is a description, called with a mechanism; `jaxacct.calibrate`, `jaxacct.sweep` and `jaxacct.report` take it as
 ``measure=``. `docs/calibration.md` says what each certifies, and why.

@@ -15,16 +15,16 @@ from jaxacct.membership import gdp, has_closed_gdp
 from jaxacct.special import up
 
 # These steer how close the answer is to the least rho; what is certified is certified at any orders.
-_NEAREST = 1e-6  # the least order, less 1
-_LARGEST = 1024.0  # the largest order asked where there is no end
+_NEAREST = 1e-6  # the least order, minus 1
+_LARGEST = 1024.0  # the largest order asked where `max_order` is inf
 _NUM_ORDERS = 256  # between them, in even ratios of order - 1
 _NUM_MORE = 24  # further orders between two that decide
-_NUM_LOOKS = 4  # times that more orders are asked
+_NUM_LOOKS = 4  # how many times more orders are asked
 _GAP = 1e-9  # relative, between the largest ratio at an order and between orders, that is good enough
 
 
 def between(orders: NDArray[Any], divergences: NDArray[Any]) -> NDArray[Any]:
-    """At least R(a) / a for a between neighbours of `orders` [A], each > 1: [A - 1].
+    """Upper bounds [A - 1] on R(a) / a for a between neighbours of `orders` [A], each > 1.
 
     u(a) = (a - 1) R(a) is convex, so below its chord; w(a) = a (a - 1) is s (1 - s) h^2 <= h^2 / 4 below its own.
     So u / w <= max(u_i / w_i, u_j / w_j) / (1 - h^2 / (4 w_i)); and R itself does not fall: R(a) / a <= R_j / a_i.
@@ -43,11 +43,11 @@ class ZeroConcentratedDp(Measure):
 
         R(a) <= rho a  for every order a in (1, max_order)
 
-    (Bun and Steinke 2016, Definition 1.1, without end; with one, truncated concentrated differential privacy, Bun,
+    (Bun and Steinke 2016, Definition 1.1, if `max_order` is inf; else truncated concentrated differential privacy, Bun,
     Dwork, Rothblum and Steinke 2018, Definition 1). Between the orders asked, (a - 1) R(a) is convex and R does not
-    fall. Without end rho rests on the rarest losses: that of sampled Gaussian noise is that of the noise without
-    sampling. So it is known without end for Gaussian noise and where losses are bounded; elsewhere an end has to be
-    given.
+    fall. If `max_order` is inf, rho rests on the rarest losses: for sampled Gaussian noise it is that of the noise
+    without sampling. So it is known for all orders for Gaussian noise and where losses are bounded; elsewhere a finite
+    `max_order` has to be given.
 
     Args:
       max_order: float > 1; inf for every order.

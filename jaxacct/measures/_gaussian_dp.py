@@ -18,9 +18,9 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import certified_profile, gaussian_errors, gdp, has_gdp
 from jaxacct.special import LEAST_NORMAL, ULP, normal_upper_quantile, up
 
-_LANES = 576  # corners are filled up to so many, so that their program is compiled once
-_LARGEST = 500.0  # nats: of larger losses the mu of pure privacy is all that is told, exponentials leave the doubles
-_LEAST_SLACK = 1e-12  # below it the points of the profile are not told from their rounding
+_LANES = 576  # corners are padded to this many, so that their program is compiled once
+_LARGEST = 500.0  # nats: for larger losses only the mu of pure privacy is given, exponentials leaving the doubles
+_LEAST_SLACK = 1e-12  # below it the points of the profile cannot be told from their rounding errors
 
 
 def _distance(caught: jax.Array, level: jax.Array) -> jax.Array:
@@ -47,7 +47,7 @@ def _of_pure(epsilon: float) -> float:
 
 
 def _lower_hull(x: NDArray[Any], y: NDArray[Any]) -> list[int]:
-    """The points that no chord between others is below: what rounding has lifted above its neighbours is left out."""
+    """Indices of the points below which no chord between others lies: points that rounding has lifted are left out."""
     kept: list[int] = []
     for i in range(x.size):
         while len(kept) > 1:
@@ -84,8 +84,8 @@ class GaussianDp(Measure):
         T(a) >= G_mu(a + slack) - slack  for every a,    G_mu(a) = Phi(Phi^-1(1 - a) - mu)
 
     (Dong, Roth and Su 2022, Definition 2.6; the slack is the distance of Gomez et al. 2025, Section 3, "regret").
-    Without slack mu rests on the largest losses, however rare: that of sampled or allocated Gaussian noise is that of
-    the noise without sampling. So it is known without slack for Gaussian noise, composed or not, shuffled reports
+    Without slack mu rests on the largest losses, however rare: for sampled or allocated Gaussian noise it is that of
+    the noise without sampling. So it is known without slack for Gaussian noise, composed or not, for shuffled reports
     of pure randomizers (`jaxacct.membership.gdp`), and where losses are bounded; elsewhere a slack has to be given.
 
     Args:

@@ -1,4 +1,4 @@
-"""What a measure is, and those that one or a few points of the privacy profile decide."""
+"""What a measure is, and the measures that one or a few points of the privacy profile decide."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ class Measure:
     """A number that sums up what a mechanism loses, certified on the safe side.
 
     Called with a mechanism: ``measure(mechanism)`` is a float. `Advantage`, `TruePositiveRate`, `GaussianDp` and
-    `ZeroConcentratedDp` are upper bounds of what is lost, `BayesRisk` is a lower bound of what an adversary gets wrong.
+    `ZeroConcentratedDp` are upper bounds on what is lost, `BayesRisk` is a lower bound on what an adversary gets wrong.
 
     Attributes:
       name: what the number is called, as the command line writes it.
@@ -53,7 +53,7 @@ class Measure:
         return self.of(mechanism)
 
     def of(self, mechanism: Mechanism) -> float:
-        """The number for a mechanism that is checked."""
+        """The number for a mechanism that has been checked."""
         raise NotImplementedError
 
     def words(self) -> str:
@@ -73,21 +73,21 @@ class Measure:
         return array
 
     def lost(self, value: Any) -> Any:
-        """What grows as privacy is lost, of a value of the measure, > 0: the value itself, if that grows."""
+        """A number > 0 that grows as privacy is lost, from a value of the measure: the value itself, if that grows."""
         return value
 
     def marked_rate(self) -> float | None:
-        """The one false positive rate that it speaks of; None where it speaks of all."""
+        """The one false positive rate that it is about; None if it is about all."""
         return None
 
     def least_errors(self, target: float, rates: NDArray[Any]) -> NDArray[Any]:
-        """The false negative rates that `target` asks for at false positive rates `rates`, at least."""
+        """The least false negative rates that `target` requires at false positive rates `rates`."""
         raise ValueError(f"measure={self!r} says nothing of single false positive rates: no picture of it here")
 
 
 @dataclasses.dataclass(frozen=True)
 class Advantage(Measure):
-    """The membership advantage: by how much any test's true positive rate exceeds its false positive rate, at most.
+    """The membership advantage: the most by which any test's true positive rate exceeds its false positive rate.
 
     ``sup_a (1 - T(a) - a) = delta(0)``, the total variation distance of neighbours' outputs (Kairouz, Oh and Viswanath
     2015; "advantage" of Yeom et al. 2018); certified upper bound, in the worse direction of the adjacency.
@@ -113,13 +113,13 @@ class Advantage(Measure):
         return 0.0, 1.0
 
     def least_errors(self, target: float, rates: NDArray[Any]) -> NDArray[Any]:
-        """Both errors add to 1 - target at least."""
+        """Both errors add up to at least 1 - target."""
         return np.maximum(1.0 - target - rates, 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class TruePositiveRate(Measure):
-    """The largest true positive rate of any test for one record's part, at a false positive rate.
+    """The largest true positive rate of any test for whether one record took part, at a false positive rate.
 
     ``1 - T(a) = inf_eps min(e^eps a + delta(eps), 1 - e^-eps (1 - delta(eps) - a))`` (Dong, Roth and Su 2022,
     Proposition 2.12): ``1 - jaxacct.tradeoff``, a certified upper bound, since any epsilon gives one.
@@ -143,7 +143,7 @@ class TruePositiveRate(Measure):
         object.__setattr__(self, "false_positive_rate", rate)
 
     def of(self, mechanism: Mechanism) -> float:
-        """1 less the false negative rate."""
+        """1 minus the false negative rate."""
         return min(1.0, math.nextafter(1.0 - tradeoff(mechanism, self.false_positive_rate), 2.0))
 
     def words(self) -> str:
@@ -167,7 +167,7 @@ class TruePositiveRate(Measure):
 class BayesRisk(Measure):
     """The least probability of error of any guess at whether one record took part, which it does with a known prior.
 
-    ``min_a (1 - p) a + p T(a) = min(p, 1 - p) (1 - delta(|log(p / (1 - p))|))`` for the prior p; 1/2 less half of the
+    ``min_a (1 - p) a + p T(a) = min(p, 1 - p) (1 - delta(|log(p / (1 - p))|))`` for the prior p; 1/2 minus half of the
     advantage at prior 1/2 (Chatzikokolakis et al. 2023). Certified *lower* bound. Guessing by the prior errs with
     probability min(p, 1 - p): a target must be below that.
 
@@ -191,7 +191,7 @@ class BayesRisk(Measure):
         object.__setattr__(self, "prior", prior)  # a double: roundings are counted in doubles
 
     def of(self, mechanism: Mechanism) -> float:
-        """What guessing errs by, less what the profile allows to gain."""
+        """The error of guessing by the prior, less what the profile allows to gain."""
         # rounded towards 0, where delta is larger
         epsilon = down(abs(math.log(self.prior) - math.log1p(-self.prior)), 2) - 2.0**-50 * -math.log(self._least())
         return max(0.0, down(self._least() * (1.0 - float(delta(mechanism, max(epsilon, 0.0)))), _ROUNDINGS))
@@ -204,11 +204,11 @@ class BayesRisk(Measure):
         return f"Bayes risk at prior {self.prior:g}"
 
     def bounds_of_target(self) -> tuple[float, float]:
-        """Between 0 and what guessing by the prior errs by."""
+        """Between 0 and the error of guessing by the prior."""
         return 0.0, self._least()
 
     def lost(self, value: Any) -> Any:
-        """The share of what guessing errs by that is gained."""
+        """The share of the error of guessing by the prior that is gained."""
         return 1.0 - value / self._least()
 
     def least_errors(self, target: float, rates: NDArray[Any]) -> NDArray[Any]:

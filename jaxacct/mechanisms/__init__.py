@@ -1,4 +1,4 @@
-"""What was run: frozen descriptions made of public parameters only.
+"""Mechanisms: frozen descriptions of what was run, made of public parameters only.
 
 Each is a pytree whose leaves are its numeric fields, so it can be vmapped over and differentiated through. Fields may
 be arrays: every query broadcasts over them.

@@ -1,4 +1,4 @@
-"""The sparse vector technique: which of many queries are above a threshold, with Laplace or with Gaussian noise."""
+"""The sparse vector technique: which of many queries are above a threshold, with Laplace or Gaussian noise."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from jaxacct._validate import check_positive, checked_number, checked_whole
 from jaxacct.mechanisms._base import Release, description
 from jaxacct.mechanisms._fields import Privacy, count, fixed, positive
 
-_SAFE = 1.0 - 2.0**-46  # of an epsilon that is shared out: a dozen roundings
+_SAFE = 1.0 - 2.0**-46  # of an epsilon that is divided up: a dozen roundings
 
 _UNIT = "unit of the queries"
 _ANSWERS = "for each query whether it was above the threshold, up to the last that is answered so; no value"
 
 
 class _SparseVector(Release):
-    """What both kinds share: the fields `sensitivity`, `cutoff` and `monotonic`, and what they mean."""
+    """What both kinds share: the fields `sensitivity`, `cutoff` and `monotonic`, and their meaning."""
 
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     released = _ANSWERS
@@ -48,22 +48,23 @@ class _SparseVector(Release):
 class AboveThreshold(_SparseVector):
     """The sparse vector technique with Laplace noise: which queries are above a threshold, until `cutoff` of them are.
 
-    A query q is answered "above" if q + Lap(query_scale) >= T + Lap(threshold_scale), T public; the threshold's noise
-    is drawn once, that of each query afresh, and the values are not released (release them by `Laplace`, composed with
-    this). There may be any number of queries, chosen adaptively. With D the sensitivity it is purely epsilon-DP with
+    A query q is answered "above" if q + Lap(query_scale) >= T + Lap(threshold_scale), T public. The threshold's noise
+    is drawn once, that of each query afresh, and the values are not released (to release them, compose this with
+    `Laplace`). There may be any number of queries, chosen adaptively. With D the sensitivity it is purely epsilon-DP
+    with
 
         epsilon = D / threshold_scale + 2 cutoff D / query_scale,
 
     without the 2 for monotonic queries (Lyu, Su & Li 2017, "Understanding the sparse vector technique for differential
-    privacy", Theorems 4 and 5): the least that holds, as queries become many. Its Renyi divergences are smaller than
-    that says, see docs/papers/above_threshold.md. Adjacency: add or remove one record.
+    privacy", Theorems 4 and 5): the least that holds as the number of queries grows. Its Renyi divergences are smaller
+    than that implies, see docs/papers/above_threshold.md. Adjacency: add or remove one record.
 
     Args:
-      threshold_scale: float > 0, b of Laplace noise, in the unit of the queries.
-      query_scale: float > 0, the same, of each query.
-      cutoff: whole number >= 1, answers "above" after which it stops.
+      threshold_scale: float > 0, the scale of the threshold's Laplace noise, in the unit of the queries.
+      query_scale: float > 0, the same for each query.
+      cutoff: whole number >= 1, the number of answers "above" after which it stops.
       sensitivity: float > 0, D: by how much one record moves a query.
-      monotonic: whether a record moves all queries the same way, as counts are moved. Static.
+      monotonic: whether a record moves all queries the same way, as it does counts. Static.
 
     Raises:
       ValueError: if a field is out of range.
@@ -101,7 +102,7 @@ class AboveThreshold(_SparseVector):
     def from_epsilon(
         cls, epsilon: float, *, cutoff: int = 1, sensitivity: float = 1.0, monotonic: bool = False
     ) -> "AboveThreshold":
-        """The one that is purely `epsilon`-DP and compares best: the variance of query minus threshold is the least.
+        """The `AboveThreshold` that is purely `epsilon`-DP and has the least variance of query minus threshold.
 
         The threshold's share of epsilon to that of the queries is 1 : (2 cutoff)^(2/3), without the 2 for monotonic
         queries (Lyu, Su & Li 2017, section 4.3).
@@ -141,7 +142,7 @@ class AboveThreshold(_SparseVector):
 
     @property
     def pure_epsilon(self) -> Any:
-        """The pure epsilon, to three roundings."""
+        """The pure epsilon, up to three rounding errors."""
         return self.loss_of_threshold + self.cutoff * self.loss_of_answer
 
     def describe(self) -> str:
@@ -153,7 +154,7 @@ class AboveThreshold(_SparseVector):
 class GaussianAboveThreshold(_SparseVector):
     """The sparse vector technique with Gaussian noise: which of `num_queries` queries are above a threshold.
 
-    As `AboveThreshold` with normal noise in the place of both. Its Renyi divergences of order a are at most
+    As `AboveThreshold`, with normal noise in place of both. Its Renyi divergences of order a are at most
 
         R_a <= a D^2 / (2 threshold_std^2) + cutoff log(1 + n (e^((a-1) a s^2 D^2 / (2 query_std^2)) - 1)) / (a - 1),
 
@@ -163,9 +164,9 @@ class GaussianAboveThreshold(_SparseVector):
 
     Args:
       threshold_std: float > 0, standard deviation of the threshold's noise, in the unit of the queries.
-      query_std: float > 0, that of each query.
-      num_queries: whole number >= 1, after so many it stops, whatever the answers are.
-      cutoff: whole number >= 1, answers "above" after which it stops.
+      query_std: float > 0, the same for each query.
+      num_queries: whole number >= 1, after which it stops, whatever the answers are.
+      cutoff: whole number >= 1, the number of answers "above" after which it stops.
       sensitivity: float > 0, D: by how much one record moves a query.
       monotonic: whether a record moves all queries the same way. Static.
 
@@ -206,7 +207,7 @@ class GaussianAboveThreshold(_SparseVector):
 
     @property
     def reach(self) -> float:
-        """By how many sensitivities a query moves against the threshold, at most."""
+        """The most sensitivities by which a query moves against the threshold."""
         return 1.0 if self.monotonic else 2.0
 
     def describe(self) -> str:

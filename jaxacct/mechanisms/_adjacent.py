@@ -1,4 +1,4 @@
-"""Mechanisms in an adjacency that a question names: a record that is replaced, by any other or by the empty one."""
+"""Mechanisms in an adjacency that a question names: one record replaced by any other, or by the empty one."""
 
 import dataclasses
 from typing import Any
@@ -13,7 +13,7 @@ from jaxacct.mechanisms._schedules import Schedule
 
 
 class Adjacent(Mechanism):
-    """What a mechanism in another adjacency has from the mechanism: everything but the adjacency."""
+    """A mechanism in another adjacency, which keeps everything else of the mechanism that it wraps."""
 
     mechanism: WrappedMechanism
 
@@ -90,15 +90,14 @@ class Adjacent(Mechanism):
 class ReplaceOne(Adjacent):
     """`mechanism`, for neighbours of one size that differ in one record: it is replaced by any other one.
 
-    What ``neighboring_relation="replace-one"`` asks about. Tight for Gaussian, Laplace and discrete noise and for
-    Poisson sampling of the first two, alone and composed: at worst the record adds 1 and the other one subtracts 1.
-    The same holds in shuffled batches, whose order hides which of them has the record. For all other mechanisms the
-    record is removed, and then the other one added:
+    ``neighboring_relation="replace-one"`` asks about this. Tight for Gaussian, Laplace and discrete noise and for
+    Poisson sampling of the first two, alone and composed: at worst the record adds 1 and the other one subtracts 1. The
+    same holds for shuffled batches, whose order hides which of them has the record. For all other mechanisms the record
+    is removed, and then the other one added:
 
         delta(e1 + e2) <= delta_remove(e1) + e^e1 delta_add(e2),
 
-    an upper bound; for the lower bound the other record may be one that contributes nothing. Adjacency: replace one
-    record.
+    an upper bound; for the lower bound the other record contributes nothing. Adjacency: replace one record.
 
     Args:
       mechanism: what was run, described for records that are added or removed, or replaced by the empty one.
@@ -119,7 +118,7 @@ class ReplaceOne(Adjacent):
 
     @property
     def unit_of_privacy(self) -> str:
-        """Whose data the guarantee hides: what one record is."""
+        """Whose data the guarantee hides, and from what change."""
         return "one record: replaced by any other; the number of records is public"
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""A run on data of which something was spent before: what was spent, and the run, composed."""
+"""A run on data for which some privacy was spent before: what was spent and the run, composed."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from jaxacct.mechanisms._epsilon_delta import EpsilonDelta
 def after(prefix: Any, mechanism: Any, neighboring_relation: Any = None) -> Any:
     """`mechanism` after `prefix`, in the adjacency that a question names: `mechanism` itself after None.
 
-    A pair (epsilon, delta) is a guarantee in that adjacency, or in the mechanism's own where none is named. A mechanism
-    is taken in its own adjacency, from which that of the question follows or does not.
+    A pair (epsilon, delta) is a guarantee in that adjacency, or in the mechanism's own if none is named. A mechanism
+    is taken in its own adjacency, from which the one of the question must follow.
 
     Raises:
       ValueError: if `prefix` is neither, there is no such adjacency, or no analysis in it.
@@ -45,7 +45,7 @@ def _in(relation: Any, prefix: Any) -> Mechanism:
 
 
 def keys_after(prefix: Any, whole: Any) -> tuple[Any, ...]:
-    """The keys that lead from what `after` returned to the mechanism that it was given, or to where that is wrapped."""
+    """The keys that lead from the result of `after` to the mechanism that it was given, or to where that is wrapped."""
     if prefix is None:
         return ()
     return ("mechanisms", 1) if isinstance(whole, Composed) else ("mechanism", "mechanisms", 1)

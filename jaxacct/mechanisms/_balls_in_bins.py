@@ -1,4 +1,4 @@
-"""Balls in bins with correlated noise: each record in one bin of steps, under a strategy whose columns overlap."""
+"""Balls in bins with correlated noise: each record is in one bin of steps, and the strategy's columns overlap."""
 
 import dataclasses
 from typing import Any
@@ -12,21 +12,21 @@ from jaxacct.mechanisms._fields import Privacy, count, fixed, positive
 from jaxacct.mechanisms._sampling import Coins, Groups, Sampling, Sets
 from jaxacct.mechanisms._words import EVERY_STEP, counted, epochs
 
-_LARGEST = 1e100  # of the numbers of a strategy, whose squares are summed
+_LARGEST = 1e100  # of the entries of a strategy, whose squares are summed
 _MOST_STEPS = 2**22  # steps: a strategy's columns are summed over all of them
-_MOST_WORK = 2**33  # products of one sum for each distance of two bins, some seconds
+_MOST_WORK = 2**33  # products, with one sum for each distance of two bins: some seconds
 
 
 @description
 class BallsInBins(Mechanism):
     """`num_epochs` epochs of `num_batches` steps with correlated noise; a record joins the same step of each epoch.
 
-    Which one, its bin, is drawn once, uniformly, and by itself for each record. Step i releases the sum of clipped
+    Which one, its bin, is drawn once, uniformly, and independently for each record. Step i releases the sum of clipped
     gradients plus row i of C^-1 z, C the strategy and z independent N(0, (noise_multiplier * clipping norm)^2); columns
-    of C need not have norm 1. What counts are the inner products of the bins' means |C| x_b, x_b the steps of bin b:
-    the run is dominated by a mean of log-normal variables with those covariances, and equal to it for some data where C
-    has no negative entry (proved in docs/papers/correlated.md). With signs the analysis is that of |C|, an upper bound.
-    Adjacency: add or remove one record; batches are not cut, and no sum is divided by a realised size.
+    of C need not have norm 1. What matters are the inner products of the bins' means |C| x_b, x_b the steps of bin b:
+    the run is dominated by a mean of log-normal variables with those covariances, and equal to it for some data if C
+    has no negative entry (proved in docs/papers/correlated.md). With negative entries the analysis is that of |C|, an
+    upper bound. Adjacency: add or remove one record; batches are not cut, and no sum is divided by a realised size.
 
     Args:
       strategy: C, [n, n], lower triangular; or the first column of a Toeplitz matrix, at most n numbers. Static: not
@@ -34,7 +34,7 @@ class BallsInBins(Mechanism):
       noise_multiplier: float > 0, the standard deviation of z over the clipping norm.
       num_batches: whole number >= 1, t: steps of an epoch, and bins.
       num_epochs: whole number >= 1, k.
-      num_steps: n, where the last epoch is cut short: more than t (k - 1) and at most t k. If left out, the size of a
+      num_steps: n, if the last epoch is cut short: more than t (k - 1) and at most t k. If left out, the size of the
         matrix, or t k. Static.
 
     Raises:
@@ -105,7 +105,7 @@ class BallsInBins(Mechanism):
 
     @property
     def length(self) -> int:
-        """n: the steps of the run, for concrete scalar fields."""
+        """n, the number of steps of the run, for concrete scalar fields."""
         if self.num_steps is not None:
             return int(self.num_steps)
         if isinstance(self.strategy[0], tuple):
@@ -121,7 +121,7 @@ class BallsInBins(Mechanism):
 
     @property
     def is_signed(self) -> bool:
-        """Whether an entry of the strategy is negative, so that what is analysed is its absolute values."""
+        """Whether an entry of the strategy is negative, so that its absolute values are analysed."""
         return bool(np.min(np.asarray(self.strategy)) < 0.0)
 
     def describe(self) -> str:
@@ -152,7 +152,7 @@ class BallsInBins(Mechanism):
         return dataclasses.replace(of, length=self.length)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Whole runs, drawn afresh; of the first, where it is unfinished, the steps so far, with their part of C."""
+        """Whole runs, drawn afresh; for an unfinished first run the steps so far, with their part of C."""
         finished, done = divmod(number, self.length)
         if finished or not done:
             return (self.epochs(finished + bool(done)),)
@@ -177,5 +177,5 @@ class BallsInBins(Mechanism):
         return self.length
 
     def cheap_releases(self, epochs: int) -> int:
-        """Of the first run all but the last; a later one is charged whole."""
+        """All but the last of the first run; a later run is charged whole."""
         return 0 if epochs else self.length - 1

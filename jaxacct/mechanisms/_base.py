@@ -1,4 +1,4 @@
-"""What every mechanism and every local randomizer is: fields with specifications, and facts that stand with them.
+"""What every mechanism and local randomizer is: fields with specifications, and the facts that its type declares.
 
 A fact that a type does not declare does not exist: asking for it raises. There are no numerics here; a mechanism says
 what was run, never how its privacy is bounded.
@@ -33,16 +33,16 @@ from jaxacct.mechanisms._sampling import Sampling
 from jaxacct.mechanisms._schedules import Schedule, no_schedule, not_accumulated
 from jaxacct.mechanisms._sizes import is_silent
 
-Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how often it was run)
+Parts = tuple[tuple["Mechanism", Any], ...]  # (mechanism, how many times it was run)
 
-# What one description holds of another. Its own type is a part of the holder's signature, and what is written for a
-# signature reads the fields of that type, which no type of the field could name.
+# A description that another one holds. Its own type is part of the holder's signature, and code written for a signature
+# reads the fields of that type, which no annotation of the field could name.
 WrappedMechanism = Any  # a Mechanism
 WrappedRandomizer = Any  # a Randomizer
 
 
 class UndeclaredError(TypeError, AttributeError):
-    """A fact was asked for that a type does not declare; to `hasattr` it does not exist either."""
+    """A fact was asked for that a type does not declare; `hasattr` is False for it."""
 
 
 class _Undeclared:
@@ -62,14 +62,14 @@ def undeclared(thing: Any, fact: str) -> UndeclaredError:
     return UndeclaredError(f"{type(thing).__name__} does not declare its {fact!r}")
 
 
-_to_declare: Any = _Undeclared  # of any type, for facts that are declared further down
+_to_declare: Any = _Undeclared  # of any type, for facts that subclasses declare
 
 
 class Description:
     """What was run, or how one report is made, by its public parameters."""
 
-    has_independent_records = False  # whether each takes part in its steps, or not, whatever the others do
-    room = 0  # by how much a field with a `most_field` is below it, at least
+    has_independent_records = False  # whether each record takes part in its steps independently of the others
+    room = 0  # by how much a field must at least stay below its `most_field`
 
     def __post_init__(self) -> None:
         for name, spec in number_fields(type(self)).items():
@@ -85,7 +85,7 @@ class Description:
         self.check()
 
     def check(self) -> None:
-        """Raises ValueError unless every field holds what it should; traced numbers and those left out pass."""
+        """Raises ValueError unless every field holds what it should; traced numbers and omitted ones pass."""
         kind = type(self)
         for name, wraps in base_fields(kind).items():
             wanted = Mechanism if wraps.kind == "mechanism" else Randomizer
@@ -115,13 +115,13 @@ class Description:
         return functools.reduce(operator.and_, inside, True)
 
     def wrapped(self) -> tuple[Description, ...]:
-        """The mechanisms, or the randomizer, that it is made of; () for one that stands by itself."""
+        """The mechanisms, or the randomizer, that it wraps; () for one that wraps nothing."""
         return tuple(
             part for name, spec in base_fields(type(self)).items() for part in spec.values(getattr(self, name))
         )
 
     def numbers(self) -> Iterator[tuple[str, Any]]:
-        """(field, value) of all its own numbers, not of those of what it wraps."""
+        """(field, value) of all its own numbers, without those of what it wraps."""
         for name, spec in number_fields(type(self)).items():
             for value in spec.values(getattr(self, name)):
                 yield name, value
@@ -133,7 +133,7 @@ class Description:
                 yield from spec.values(getattr(self, name))
 
     def signature(self) -> tuple[type, ...]:
-        """Its type, and then the signature of the one that it wraps where that is a part of it."""
+        """Its type, followed by the signature of what it wraps unless that may be of any type."""
         own: tuple[type, ...] = (type(self),)
         for name, spec in base_fields(type(self)).items():
             own += () if spec.is_any else getattr(self, name).signature()
@@ -144,11 +144,11 @@ class Description:
         return {"type": type(self).__name__, **{name: plain(value) for name, value in self._held()}}
 
     def source(self) -> str:
-        """Python that makes it again after ``import jaxacct as ja``; functions, which no text makes, by their names."""
+        """Python code that makes it again after ``import jaxacct as ja``; functions appear by their names only."""
         return f"ja.{type(self).__name__}({', '.join(f'{name}={source_of(x)}' for name, x in self._held())})"
 
     def _held(self) -> list[tuple[str, Any]]:
-        """(field, value) of all that have something to say."""
+        """(field, value) of all fields that are shown."""
         fields: tuple[Any, ...] = dataclasses.fields(self)  # type: ignore[arg-type]
         return [(f.name, value) for f in fields if not is_silent(f, value := getattr(self, f.name))]
 
@@ -166,9 +166,9 @@ class Mechanism(Description):
 
     Facts that each type declares:
       relation: the adjacency in which it is described.
-      scheme: what a legend calls it.
+      scheme: its name in a legend.
       released: what the adversary sees, in words.
-      reduction: in words, what is analysed in its place where that may lose more than it does; None if it is itself.
+      reduction: in words, what is analysed in its place if that may lose more; None if it is analysed itself.
       describe, assumptions, loses_nothing, releases: see there.
     """
 
@@ -179,7 +179,7 @@ class Mechanism(Description):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The sides of its adjacency: one where neighbours may change places, else both."""
+        """The directions of its adjacency: one where neighbours may change places, else both."""
         if self.relation is NeighboringRelation.REPLACE_ONE:
             return (Direction.REMOVE,)
         return (Direction.REMOVE, Direction.ADD)
@@ -194,11 +194,11 @@ class Mechanism(Description):
         raise undeclared(self, "assumptions")
 
     def parts(self) -> Parts:
-        """The mechanisms that it composes, each with the number of times that it is run; itself where it is one."""
+        """The mechanisms that it composes, each with the number of times that it is run; itself if it is only one."""
         return ((self, 1),)
 
     def as_one_release(self) -> Mechanism:
-        """One release that reveals what it reveals of a record that takes part or not; itself if none is known."""
+        """One release that reveals the same about whether a record takes part; itself if none is known."""
         return self
 
     def poisson_at_same_rate(self) -> Mechanism | None:
@@ -206,14 +206,14 @@ class Mechanism(Description):
         return None
 
     def participation(self) -> Participation:
-        """How often a record takes part, by numbers that may be arrays or traced."""
+        """How often a record takes part, in numbers that may be arrays or traced."""
         raise undeclared(self, "participation")
 
     def as_reports(self) -> str:
-        """The local randomizer of one report with the same noise, as it is written; empty where there is none."""
+        """Python code for the local randomizer of one report with the same noise; empty if there is none."""
         return ""
 
-    # What training, which draws batches and counts noise releases, asks:
+    # What `training`, which draws batches and counts noise releases, asks for:
 
     takes_all: bool = False  # whether it is one release in which every record takes part
 
@@ -229,17 +229,17 @@ class Mechanism(Description):
         return self.sampling().cut(num_steps)
 
     def sampled_once(self) -> None:
-        """Raises ValueError where what each step runs samples once more."""
+        """Raises ValueError if what each step runs samples again."""
         for part in self.wrapped():
             if not getattr(part, "takes_all", False):
                 raise ValueError(f"mechanism={self!r} samples twice: batches are drawn of releases of whole batches")
 
     def noise_schedule(self) -> Schedule:
-        """The Gaussian noise of its releases, in turn and then from the beginning again, for concrete scalar fields."""
+        """The Gaussian noise of its releases in order, then from the beginning again, for concrete scalar fields."""
         raise no_schedule(self)
 
     def accumulated(self, batches: int) -> Mechanism:
-        """What is run where each noise release is of `batches` of its sampled batches, added up; see `training`."""
+        """What is run if each noise release is of the sum of `batches` of its sampled batches; see `training`."""
         raise not_accumulated(self, batches)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
@@ -256,7 +256,7 @@ class Mechanism(Description):
 
     @property
     def releases_per_epoch(self) -> int:
-        """The noise releases of one epoch, the first of which costs as much as all; 1 where each has its own price."""
+        """The noise releases of one epoch, whose first costs as much as all of them; 1 if each has its own price."""
         return 1
 
     def cheap_releases(self, epochs: int) -> int:
@@ -265,7 +265,7 @@ class Mechanism(Description):
         return self.releases_per_epoch - 1
 
     def epochs(self, number: int) -> Parts:
-        """So many of it, one after the other: with so many epochs where it has epochs, else run so often."""
+        """`number` of them in sequence: itself with that many epochs if it has epochs, else run that many times."""
         if "num_epochs" in number_fields(type(self)):
             return ((dataclasses.replace(self, num_epochs=number), 1),)  # type: ignore[type-var]
         return ((self, number),)
@@ -288,7 +288,7 @@ class Randomizer(Description):
 
     Facts that each type declares:
       local_epsilon, local_delta: it is (local_epsilon, local_delta)-DP between any two data of one user.
-      is_pure: whether it is known to be so at a local_delta of 0.
+      is_pure: whether that is known to hold with local_delta 0.
       describe, loses_nothing: see there.
     """
 
@@ -313,7 +313,7 @@ class Participation:
 
 
 def not_a_mechanism(thing: Any) -> str:
-    """What is said of something that stands where a mechanism belongs, after its name and value."""
+    """The end of an error message about `thing`, given in place of a mechanism; it follows its name and value."""
     return _in_place_of(thing, Mechanism)
 
 
@@ -339,7 +339,7 @@ _FACTS: dict[type, tuple[str, ...]] = {
     Mechanism: ("relation", "scheme", "released", "reduction", "describe", "assumptions", "loses_nothing"),
     Randomizer: ("is_pure", "describe", "loses_nothing"),
 }
-_DRAWN = NeighboringRelation.ADD_OR_REMOVE_ONE  # of what runs on records that are drawn: the others are absent
+_DRAWN = NeighboringRelation.ADD_OR_REMOVE_ONE  # adjacency of what runs on drawn records: the others are absent
 _UNITS = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "one record: everything that it contributes, present or absent",
     NeighboringRelation.REPLACE_ONE: "one user: their datum, replaced by any other; the number of users is public",
@@ -355,10 +355,10 @@ _T = TypeVar("_T", bound=Description)
     field_specifiers=(dataclasses.field, base, randomizer, fixed, count, probability, positive, non_negative),
 )
 def description(cls: type[_T]) -> type[_T]:
-    """Makes a frozen dataclass of `cls` and tells JAX how to take it apart: its fields are leaves, fixed ones are not.
+    """Makes `cls` a frozen dataclass and registers it with JAX as a pytree: its fields are leaves, fixed ones are not.
 
     Fields are checked where a description is made, by its constructor or `dataclasses.replace`. JAX rebuilds one around
-    whatever it likes (tracers, placeholders, batches), so there nothing is checked, and the constructor does not run.
+    whatever it likes (tracers, placeholders, batches); then nothing is checked, and the constructor does not run.
 
     Raises:
       TypeError: if a field has no specification, or a fact is not declared.

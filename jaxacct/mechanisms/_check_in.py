@@ -19,9 +19,9 @@ class CheckIn(Mechanism):
       mechanism: the local randomizer: `LocalRandomizer`, `KaryRandomizedResponse`, `GaussianReports`,
         `LaplaceReports`, `DensityReports`, `FiniteRandomizer`.
       num_users: whole number >= 1, users that may join.
-      check_in_prob: float in [0, 1], that a user joins a round, independently of all others.
+      check_in_prob: float in [0, 1], the probability that a user joins a round, independently of all others.
       num_epochs: whole number >= 1, rounds, each with fresh choices and a fresh order; also `num_rounds`.
-      dropout_prob: float in [0, 1], that a user who joined sends nothing. Taking it for 0 is always safe.
+      dropout_prob: float in [0, 1], the probability that a user who joined sends nothing. 0 is always safe.
 
     Raises:
       ValueError: if a field is out of range.

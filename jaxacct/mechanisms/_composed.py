@@ -17,7 +17,7 @@ from jaxacct.mechanisms._fields import UNKNOWN, Privacy, base, count
 from jaxacct.mechanisms._gaussian import Gaussian
 from jaxacct.mechanisms._schedules import Schedule
 
-_ROUNDINGS = 8.0  # and one for each part: of quotients, squares, a root
+_ROUNDINGS = 8.0  # of quotients, squares and a root; and one more for each part
 
 
 def _together(noises: Sequence[Any], counts: Sequence[Any]) -> Any:
@@ -34,12 +34,12 @@ def _together(noises: Sequence[Any], counts: Sequence[Any]) -> Any:
 
 @description
 class Composed(Mechanism):
-    """Adaptive composition: each of `mechanisms` run as often as `counts` says.
+    """Adaptive composition: each of `mechanisms` run the number of times in `counts`.
 
     Args:
       mechanisms: one mechanism, or a sequence of them.
       counts: whole number >= 1 for each mechanism, as a tuple or list (one number is shared by all). An array is a
-        batch of the count of one mechanism.
+        batch of counts of a single mechanism.
 
     Raises:
       ValueError: if there is no mechanism, a count is out of range, or several mechanisms share an array of counts.
@@ -102,10 +102,10 @@ class Composed(Mechanism):
 
         Let b say whether the record takes part. In units of its noise, release i is b v_i plus N(0, I), where v_i has a
         norm of at most 1/sigma_i and may depend on the releases before. It can be made from Z_i = b/sigma_i + N(0, 1),
-        by adding independent noise to Z_i times a vector: all of them from the vector Z, which is b (1/sigma_1, ..) and
-        N(0, I), and has all that it knows of b in one coordinate, b/sigma + N(0, 1). So whatever hides b, coins or an
-        allocation, independently of the other records, all releases of all steps are post-processing of those of one
-        Gaussian a step; and where |v_i| = 1/sigma_i is attained nothing is lost.
+        by adding independent noise to Z_i times a vector. So all of them can be made from the vector Z, which is b
+        (1/sigma_1, ..) plus N(0, I), and one coordinate holds all that Z knows of b: b/sigma + N(0, 1). Hence, whatever
+        hides b (coins or an allocation) independently of the other records, all releases of all steps are
+        post-processing of those of one Gaussian a step; and where |v_i| = 1/sigma_i is attained nothing is lost.
         """
         if not all(isinstance(part, Gaussian) for part in self.mechanisms):
             return self
@@ -124,7 +124,7 @@ class Composed(Mechanism):
         return all(part.loses_nothing() for part in self.mechanisms)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """So many of its only part, where that is one release."""
+        """`number` runs of its only part, if that is one release."""
         if len(self.mechanisms) > 1 or not self.mechanisms[0].takes_all:
             return super().releases(number)
         return (((self.mechanisms[0], number),),)

@@ -18,15 +18,15 @@ _Function = Callable[[NDArray[Any]], NDArray[Any]]
 
 @description
 class ContinuousPair(Release):
-    """One release whose worst-case pair (P, Q) is known by the distribution of its privacy loss L = log dP/dQ.
+    """One release whose worst-case pair (P, Q) is given by the distribution of its privacy loss L = log dP/dQ.
 
-    Any mechanism with a closed-form loss. Adjacency: add or remove one record; P is with it, Q without.
+    For any mechanism with a closed-form loss. Adjacency: add or remove one record; P is with it, Q without.
 
     Args:
       cdf_p, cdf_q: P[L <= l] and Q[L <= l] for a NumPy array of l.
-      sf_p, sf_q: P[L > l] and Q[L > l]. Not 1 - cdf in floating point: the tails count.
+      sf_p, sf_q: P[L > l] and Q[L > l]; not 1 - cdf in floating point, since the tails matter.
       lowest, highest: finite losses between which all but a negligible part of both lies. What lies outside is counted
-        on the safe side, so that they cost tightness only.
+        on the safe side, so the choice affects tightness only.
       accuracy: relative error of the four functions.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Reports with noise of a density that is given."""
+"""Reports with noise of a given density."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,25 +11,25 @@ from jaxacct.mechanisms._base import Randomizer, description
 from jaxacct.mechanisms._fields import Privacy, fixed, positive
 from jaxacct.special import is_concave, where_fallen
 
-_DEEP, _PLACES = 40.0, 256  # nats by which the density has fallen where it is looked at last, and at how many places
+_DEEP, _PLACES = 40.0, 256  # nats by which the density has fallen at the last place checked, and the number of places
 
 
 @description
 class DensityReports(Randomizer):
-    """A number in [-C, C] plus ``scale * C`` times noise of a symmetric, log-concave density, given by its logarithm.
+    """A number in [-C, C] plus ``scale * C`` times noise with a symmetric, log-concave density given by its logarithm.
 
-    Logistic noise, for one, or noise of density e^-|z|^p with p >= 1. That the density is symmetric, positive
-    everywhere and log-concave is taken on trust beyond the places that are looked at.
+    For example logistic noise, or noise of density e^-|z|^p with p >= 1. Beyond the places that are checked, it is
+    taken on trust that the density is symmetric, positive everywhere and log-concave.
 
     Args:
-      log_density: from a float64 NumPy array [N] of places z to the logarithms of the density there, [N], for noise of
-        scale 1; any constant may be left out. The same values for the same places whenever it is called. Static: not
-        differentiated through.
+      log_density: maps a float64 NumPy array [N] of places z to the logarithms [N] of the density there, for noise of
+        scale 1; any constant may be left out. It must return the same values for the same places at every call. Static:
+        not differentiated through.
       scale: float > 0, of the noise over C.
       accuracy: float in [0, 1e-6]: a logarithm l that `log_density` returns errs by at most ``accuracy * (1 + |l|)``.
 
     Raises:
-      ValueError: if a field is out of range; or if `log_density`, looked at, is not symmetric, falling and concave.
+      ValueError: if a field is out of range, or `log_density` is found not to be symmetric, falling and concave.
 
     >>> import numpy as np, jaxacct as ja
     >>> logistic = ja.DensityReports(lambda z: -2.0 * np.logaddexp(0.5 * z, -0.5 * z), scale=2.0)
@@ -68,7 +68,7 @@ class DensityReports(Randomizer):
             raise ValueError(f"log_density={self.log_density!r} must be concave, to within accuracy={self.accuracy:g}")
 
     def logarithms(self, places: NDArray[Any]) -> NDArray[Any]:
-        """The logarithms [N] of the density of noise of scale 1 at `places` [N], but for a constant.
+        """The logarithms [N] of the density of noise of scale 1 at `places` [N], up to a constant.
 
         Raises:
           ValueError: if they are not that many numbers below infinity.

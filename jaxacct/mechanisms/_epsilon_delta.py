@@ -1,4 +1,4 @@
-"""A release of which an (epsilon, delta) guarantee is known, and nothing else."""
+"""A release of which only an (epsilon, delta) guarantee is known."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 class EpsilonDelta(Release):
     """One release that is (epsilon, delta)-DP, by whatever means.
 
-    Dominated by one of four outputs: P = (D, (1-D) e^E / (1+e^E), (1-D) / (1+e^E), 0) against Q, the same backwards
-    (Kairouz, Oh & Viswanath 2015, Theorem 2.4): tight for what is known, loose for what the release may be besides.
-    Adjacency: the one in which the guarantee was made.
+    Dominated by a release with four outputs: P = (D, (1-D) e^E / (1+e^E), (1-D) / (1+e^E), 0) against Q, the same in
+    reverse order (Kairouz, Oh & Viswanath 2015, Theorem 2.4): tight for what is known, loose if the release is better
+    than its guarantee. Adjacency: the one in which the guarantee was made.
 
     Args:
       guaranteed_epsilon: float >= 0, E.

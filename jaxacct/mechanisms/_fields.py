@@ -1,6 +1,6 @@
-"""What is known of a field: its range, its words, which way privacy goes; and fields of nested descriptions by name.
+"""Field specifications: range, words, which way privacy goes; and the fields of nested descriptions, found by name.
 
-A field's specification is written once, where the field is declared, and read wherever the field is met: when a
+A field's specification is written once, where the field is declared, and read wherever the field is used: when a
 mechanism is made, by calibration, by sweeps, on axes and on the command line.
 """
 
@@ -30,7 +30,7 @@ from jaxacct._validate import (
     uncut,
 )
 
-_LARGEST_COUNT = 2.0**53  # up to it every whole number is a double
+_LARGEST_COUNT = 2.0**53  # every whole number up to this is a double
 _NUMBERS = (numbers.Real, np.ndarray, np.generic, Array)
 _PLAIN = (int, float)
 
@@ -38,7 +38,7 @@ Part = Any  # a description, or a tuple of them; their classes are built on this
 
 
 class _Unknown:
-    """Stands for a field whose value does not matter: a leaf, as None would not be, and in every range."""
+    """Stands for a field whose value does not matter: a leaf (unlike None) that is in every range."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         del copy
@@ -70,7 +70,7 @@ class Domain(NamedTuple):
 
 
 def _real(checked: Callable[[str, Any], None], holds: Callable[[Any], Any]) -> Domain:
-    """Numbers that `checked` and `holds` allow, and that compiled programs take for what they are."""
+    """Numbers that `checked` and `holds` allow, and that compiled programs do not take for 0."""
 
     def check(name: str, value: Any) -> None:
         checked(name, value)
@@ -86,7 +86,7 @@ _COUNT = Domain(check_count, is_count)
 
 
 def _from(least: float, checked: Callable[[str, Any], None], holds: Callable[[Any], Any]) -> Domain:
-    """Numbers from `least` on of those that `checked` and `holds` allow."""
+    """Numbers that `checked` and `holds` allow, from `least` on."""
 
     def check(name: str, value: Any) -> None:
         checked(name, value)
@@ -98,12 +98,12 @@ def _from(least: float, checked: Callable[[str, Any], None], holds: Callable[[An
 
 @dataclasses.dataclass(frozen=True)
 class FieldSpec:
-    """What is known of a field that holds numbers.
+    """The specification of a field that holds numbers.
 
     Attributes:
       domain: what it may hold.
       words: what an axis calls it.
-      help: what the command line says of it; empty where `words` do.
+      help: what the command line says about it; empty if `words` are enough.
       symbol: what stands for its value on the command line.
       unit: of its values, empty where they have none.
       privacy: which way privacy goes as it grows; None where it cannot be calibrated.
@@ -112,7 +112,7 @@ class FieldSpec:
       is_whole: whether it is a count.
       most_field: the field of the same mechanism that it may not exceed, if any.
       is_several: whether it holds a tuple, one number for each part or phase.
-      also: another name that the constructor takes for it, and by which it is found; empty for none.
+      also: another name by which the constructor takes it and it is found; empty for none.
     """
 
     domain: Domain
@@ -131,7 +131,7 @@ class FieldSpec:
 
     @property
     def label(self) -> str:
-        """What stands at an axis: the words, and the unit in brackets."""
+        """The label of an axis: the words, and the unit in brackets."""
         return f"{self.words} ({self.unit})" if self.unit else self.words
 
     @property
@@ -154,7 +154,7 @@ class FieldSpec:
         return held if self.is_several and isinstance(held, tuple) else (held,)
 
     def as_numbers(self, held: Any) -> Any:
-        """What is given, with lists and what turns itself into an array (a pandas Series) as NumPy arrays."""
+        """`held`, with lists and what converts itself to an array (a pandas Series) as NumPy arrays."""
         held = tuple(map(uncut, held)) if self.is_several and isinstance(held, tuple) else uncut(held)
         if self.is_several or type(held) in _PLAIN or isinstance(held, (*_NUMBERS, str)) or held is UNKNOWN:
             return held
@@ -164,12 +164,12 @@ class FieldSpec:
             return jnp.stack([jnp.asarray(value) for value in held])
         try:
             array = np.asarray(held)
-        except ValueError:  # of ragged rows
+        except ValueError:  # ragged rows
             return held
         return uncut(array) if array.dtype.kind in "iuf" else held
 
     def check(self, name: str, held: Any) -> None:
-        """Raises ValueError unless the field holds numbers in range, traced ones, or what is still to be found."""
+        """Raises ValueError unless the field holds numbers in range, traced ones, or placeholders."""
         if type(held) in _PLAIN:  # most are, and descriptions are made often
             self.domain.check(name, held)
             return
@@ -183,12 +183,12 @@ class FieldSpec:
 
 @dataclasses.dataclass(frozen=True)
 class BaseSpec:
-    """What is known of a field that holds what is wrapped.
+    """The specification of a field that holds wrapped descriptions.
 
     Attributes:
       kind: "mechanism" or "randomizer".
       is_several: whether it holds a tuple of them.
-      is_any: whether the types in it are no part of the holder's signature.
+      is_any: whether its types are left out of the holder's signature.
     """
 
     kind: str
@@ -310,7 +310,7 @@ def _paths(thing: Part, name: str = "", keys: tuple[Any, ...] = ()) -> Iterator[
         value = getattr(thing, part)
         is_tuple = spec.is_several and isinstance(value, tuple)
         for i, one in enumerate(spec.values(value)):
-            number = str(i) if is_tuple and len(value) > 1 else ""  # one of a kind needs no number
+            number = str(i) if is_tuple and len(value) > 1 else ""  # a single one needs no number
             whole = ".".join(filter(None, (name, part, number)))
             here = (*keys, part, i) if is_tuple else (*keys, part)
             if isinstance(spec, FieldSpec):
@@ -322,7 +322,7 @@ def _paths(thing: Part, name: str = "", keys: tuple[Any, ...] = ()) -> Iterator[
 
 
 def find_field(mechanism: Part, field: str) -> tuple[Any, ...]:
-    """The keys that lead to the field called `field`, or whose dotted name ends so ("mechanisms.0.noise_multiplier").
+    """The keys of the field named `field`, or whose dotted name ends with it ("mechanisms.0.noise_multiplier").
 
     Raises:
       ValueError: if there is none, or more than one.
@@ -350,7 +350,7 @@ def owner_of(mechanism: Part, keys: tuple[Any, ...]) -> tuple[Any, str]:
 
 
 def number_paths(mechanism: Part) -> dict[tuple[Any, ...], FieldSpec]:
-    """Keys of every field that holds numbers, below a mechanism, with what is known of it."""
+    """Keys of every field that holds numbers, below a mechanism, with its specification."""
     return {keys: spec_at(mechanism, keys) for _, keys in _paths(mechanism)}
 
 

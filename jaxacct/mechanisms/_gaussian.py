@@ -43,9 +43,9 @@ class Gaussian(Release):
 
     @classmethod
     def from_zcdp(cls, rho: float) -> "Gaussian":
-        """The Gaussian mechanism that is `rho`-zCDP, noise multiplier 1 / sqrt(2 rho), rounded up.
+        """The `Gaussian` that is `rho`-zCDP: noise multiplier 1 / sqrt(2 rho), rounded up.
 
-        Bun & Steinke 2016, Proposition 1.6. For any other release of which only such a guarantee is known, use `ZCdp`.
+        Bun & Steinke 2016, Proposition 1.6. For any other release known only by such a guarantee, use `ZCdp`.
 
         Args:
           rho: float > 0.

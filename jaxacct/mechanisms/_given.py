@@ -1,4 +1,4 @@
-"""Numbers that have to be given where something is asked: a count that is left out would understate the run."""
+"""Numbers that must be given before anything is asked: an omitted count would understate the run."""
 
 import dataclasses
 from typing import Any
@@ -9,7 +9,7 @@ from jaxacct.mechanisms._fields import UNKNOWN, number_fields
 def check_given(description: Any, *, whole_run: bool = True) -> None:
     """Raises ValueError if a number of `description` itself, not of what it wraps, is left out.
 
-    What training counts may be left out where the question is not about the `whole_run`.
+    What `training` counts may be left out if the question is not about the `whole_run`.
     """
     for name, value in description.numbers():
         if value is UNKNOWN or (value is None and (whole_run or not _may_be_counted(description, name))):

@@ -34,7 +34,7 @@ class Group(Mechanism):
 
     @property
     def relation(self) -> NeighboringRelation:  # type: ignore[override]
-        """That of the mechanism, of several records at once."""
+        """That of the mechanism, but for several records at once."""
         return NeighboringRelation(self.mechanism.relation)
 
     @property
@@ -49,7 +49,7 @@ class Group(Mechanism):
 
     @property
     def unit_of_privacy(self) -> str:
-        """Whose data the guarantee hides: up to so many records at once."""
+        """Whose data the guarantee hides: up to `size` records at once."""
         return f"one user: up to {self.size:.0f} records of one user at once, present or absent together"
 
     def describe(self) -> str:

@@ -161,7 +161,7 @@ class LaplaceReports(Randomizer):
 
     @property
     def local_epsilon(self) -> Any:
-        """The largest log ratio of two data's densities, 2 / scale: data are 2 norms apart."""
+        """The largest log ratio of the densities for two data, 2 / scale: data are at most 2 norms apart."""
         return 2.0 / self.scale
 
     def describe(self) -> str:
@@ -203,7 +203,7 @@ class FiniteRandomizer(Randomizer):
     def __post_init__(self) -> None:
         try:
             rows = checked_array("probabilities", self.probabilities).astype(np.float64)
-        except ValueError:  # rows of several lengths among others
+        except ValueError:  # as for rows of different lengths
             if is_traced(self.probabilities):
                 raise
             rows = np.zeros(0)
@@ -225,8 +225,8 @@ class FiniteRandomizer(Randomizer):
         if not least.all():
             return float("inf")
         top = rows.max(axis=0)
-        with np.errstate(over="ignore"):  # inf where the ratio is no double
-            # the difference of two near ones is exact; the logarithm of their ratio would err by an ulp of 1
+        with np.errstate(over="ignore"):  # inf if the ratio overflows
+            # the difference of two close ones is exact; the logarithm of their ratio would err by an ulp of 1
             losses = np.where(top <= 2.0 * least, np.log1p((top - least) / least), np.log(top / least))
         return float(losses.max() * (1.0 + 2.0**-50))
 

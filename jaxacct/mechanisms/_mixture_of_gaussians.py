@@ -1,4 +1,4 @@
-"""Gaussian noise on a sum to which the record adds a random amount."""
+"""Gaussian noise on a sum to which a record adds a random amount."""
 
 import math
 from typing import Any
@@ -25,7 +25,7 @@ class MixtureOfGaussians(Release):
     Args:
       noise_multiplier: float > 0, s, in the unit of the sensitivities.
       sensitivities: float >= 0 for each i, c_i. Static: not differentiated through.
-      probabilities: one for each of them, p_i, summing to 1 within 1e-9. Static.
+      probabilities: p_i, one for each sensitivity, summing to 1 within 1e-9. Static.
 
     Raises:
       ValueError: if a field is out of range, or there are not as many probabilities as sensitivities.
@@ -65,14 +65,14 @@ class MixtureOfGaussians(Release):
     def of_user(
         cls, noise_multiplier: Any, *, num_records: int, sampling_prob: float, most_records: int | None = None
     ) -> "MixtureOfGaussians":
-        """One step of a user with up to `num_records` records, each of which joins the batch by a coin of its own.
+        """The `MixtureOfGaussians` of one step of a user with up to `num_records` records, each sampled independently.
 
-        Each record's contribution is clipped to norm 1 by itself, so that with n of them in the batch the user adds at
+        Each record's contribution is clipped to norm 1 separately, so that with n of them in the batch the user adds at
         most n:
 
             c_n = n,   p_n = C(m, n) q^n (1 - q)^(m - n),   n = 0, .., m,
 
-        and with at most j kept, the others being left out of the batch by a choice that other users have no part in,
+        and if at most j are kept, the others being left out of the batch by a choice that other users do not affect,
         all n > j count as j. A user with fewer records loses less, as their number is stochastically smaller
         (Choquette-Choo et al. 2024, Corollary 4.7; docs/users.md). Compose it over steps; where users are sampled
         first, wrap it in `PoissonSampled`. Without a cap it is `Group(PoissonSampled(Gaussian(..), q), m)`.
@@ -121,5 +121,5 @@ class MixtureOfGaussians(Release):
         return all(shift == 0.0 for shift, share in pairs if share > 0.0)
 
 
-_MOST_RECORDS = 512  # whose number in a batch is listed
+_MOST_RECORDS = 512  # whose possible numbers in a batch are all listed
 _FIXED = ("sensitivities", "probabilities")

@@ -1,4 +1,4 @@
-"""The names by which constructors take fields: their own, an alias, and what is said of any other."""
+"""The names by which constructors take fields: their own, an alias, and a hint for any other."""
 
 import dataclasses
 import functools
@@ -10,7 +10,7 @@ from jaxacct.mechanisms._fields import number_fields
 
 
 def name_fields(made: Any) -> None:
-    """Lets the constructor take a field by its alias too, by keyword, and the alias be read; others get a hint."""
+    """Lets the constructor take a field by its alias as a keyword, and makes the alias readable; others get a hint."""
     names = {field.name for field in dataclasses.fields(made) if field.init}
     aliases = {spec.also: name for name, spec in number_fields(made).items() if spec.also}
     plain = made.__init__

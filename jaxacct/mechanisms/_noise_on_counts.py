@@ -1,4 +1,4 @@
-"""Whole numbers with noise of whole numbers: discrete Gaussian, discrete Laplace and Skellam."""
+"""Whole numbers with integer noise: discrete Gaussian, discrete Laplace and Skellam."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
 @description
 class DiscreteGaussian(Release):
-    """One whole number of sensitivity `sensitivity`, plus noise of mass proportional to e^(-x^2 / (2 scale^2)).
+    """One whole number of sensitivity `sensitivity`, plus integer noise of mass proportional to e^(-x^2 / (2 scale^2)).
 
     Dominated by the noise around 0 against the same around `sensitivity`: the noise is log-concave, so that thresholds
-    are the best tests and larger shifts are easier to tell. A vector with noise on each coordinate has no such pair:
+    are the best tests and larger shifts are easier to detect. A vector with noise on each coordinate has no such pair:
     describe it by `ZCdp(sensitivity**2 / (2 * scale**2))`, sensitivity in the L2 norm (Canonne, Kamath & Steinke 2020,
     Theorem 4). Adjacency: add or remove one record.
 
     Args:
-      scale: float > 0, of the noise; close to its standard deviation where it is above 1.
+      scale: float > 0, of the noise; close to its standard deviation if it is above 1.
       sensitivity: whole number >= 1, by how much one record changes the number.
 
     Raises:
@@ -54,16 +54,16 @@ class DiscreteGaussian(Release):
 
 @description
 class DiscreteLaplace(Release):
-    """One release of whole numbers of L1 sensitivity `sensitivity`, each plus noise of mass tanh(a/2) e^(-a |x|).
+    """One release of whole numbers of L1 sensitivity `sensitivity`, each plus noise with mass tanh(a/2) e^(-a |x|).
 
     Also called the geometric mechanism, a = `noise_parameter` (Ghosh, Roughgarden & Sundararajan 2012). Dominated, in
     any dimension, by the noise around 0 against the same around `sensitivity`: a shift by 1 has the trade-off function
-    of binary randomized response, one by D that function applied D times, whichever coordinates share the D.
+    of binary randomized response, a shift by D has that function applied D times, whichever coordinates share the D.
     Adjacency: add or remove one record.
 
     Args:
-      noise_parameter: float >= 0, a: pure epsilon for a change by 1; 0 drowns everything.
-      sensitivity: whole number >= 1, D: by how much one record changes the numbers, in absolute values added up.
+      noise_parameter: float >= 0, a: the pure epsilon for a change by 1; 0 hides everything.
+      sensitivity: whole number >= 1, D: by how much one record changes the numbers, absolute values added up.
 
     Raises:
       ValueError: if a field is out of range.
@@ -100,14 +100,15 @@ class DiscreteLaplace(Release):
 class Skellam(Release):
     """One whole number of sensitivity `sensitivity`, plus the difference of two Poisson variables of one mean.
 
-    The noise of sums under secure aggregation: sums of such noise are such noise again, of the sum of the variances
-    (Agarwal, Kairouz & Liu 2021, "The Skellam mechanism for differentially private federated learning"). Its mass at x
-    is e^-v I_|x|(v), v the variance. Dominated by the noise around 0 against the same around `sensitivity`: Poisson
-    laws, and so their differences, are log-concave, so that thresholds are the best tests and larger shifts are easier
-    to tell. A vector with noise on each coordinate has no such pair. Adjacency: add or remove one record.
+    This is the noise of sums under secure aggregation: a sum of such noises is such noise again, whose variance is the
+    sum of the variances (Agarwal, Kairouz & Liu 2021, "The Skellam mechanism for differentially private federated
+    learning"). Its mass at x is e^-v I_|x|(v), v the variance. Dominated by the noise around 0 against the same around
+    `sensitivity`: Poisson laws, and so their differences, are log-concave, so that thresholds are the best tests and
+    larger shifts are easier to detect. A vector with noise on each coordinate has no such pair. Adjacency: add or
+    remove one record.
 
     Args:
-      variance: float > 0, of the noise in all, twice the mean of the Poisson variables.
+      variance: float > 0, of the noise: twice the mean of the Poisson variables.
       sensitivity: whole number >= 1, by how much one record changes the number.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a statement about training does not speak of: what is often done beside the steps that are described."""
+"""What a statement about training does not cover: things often done besides the steps that are described."""
 
 from jaxacct.mechanisms._base import Description
 from jaxacct.mechanisms._fixed_batches import FixedBatches
@@ -27,7 +27,7 @@ _SENTENCES = {
 
 
 def not_covered(run: Description) -> tuple[str, ...]:
-    """Sentences on what its numbers do not hold for, each once; () for what is no training."""
+    """Sentences on what the numbers of `run` do not cover, each once; () if it is not training."""
     found = [*_SENTENCES.get(type(run), ()), *(line for part in run.wrapped() for line in not_covered(part))]
     chosen = _TUNING if type(run) is PrivateSelection else None
     return tuple(dict.fromkeys(line for line in found if line != chosen))

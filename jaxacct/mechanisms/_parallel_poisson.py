@@ -12,10 +12,11 @@ from jaxacct.mechanisms._words import EVERY_STEP, counted
 class ParallelPoisson(Mechanism):
     """`num_steps` steps, in each of which `num_workers` workers draw from the *same* records, each by itself.
 
-    A record that several of them draw contributes once for each: how often is binomial, and what it adds to the sum
-    over all workers has at most that norm (`MixtureOfGaussians`). If every worker has records of its own, only one can
-    draw a record, and the run is `PoissonSampled`. If workers share the key of their draws, a record is drawn by all or
-    by none, which is `PoissonSampled` with the noise divided by `num_workers`. Adjacency: add or remove one record.
+    A record that several of them draw contributes once for each: the number of times is binomial, and what it adds to
+    the sum over all workers has a norm of at most that number (`MixtureOfGaussians`). If every worker has records of
+    its own, only one can draw a record, and the run is `PoissonSampled`. If workers share the key of their draws, a
+    record is drawn by all or by none, which is `PoissonSampled` with the noise divided by `num_workers`. Adjacency: add
+    or remove one record.
 
     Args:
       mechanism: `Gaussian`: the noise on the sum over all workers, over the clipping norm of one contribution.
@@ -60,6 +61,6 @@ class ParallelPoisson(Mechanism):
         return bool(self.sampling_prob == 0) or self.mechanism.loses_nothing()
 
     def participation(self) -> Participation:
-        """Contributions of a record, of which there may be several in one step."""
+        """How often a record contributes, which may be several times in one step."""
         uses = self.sampling_prob * self.num_workers * self.num_steps
         return Participation(steps=self.num_steps, uses=uses, dispersion=1.0 - self.sampling_prob)

@@ -16,8 +16,8 @@ from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 class PartialAllocation(Mechanism):
     """The first `steps_done` of an epoch of `num_steps` runs of `mechanism`; each record joins one uniform step of all.
 
-    What an adversary has seen in mid-epoch: the step of a record may be yet to come. Adjacency: add or
-    remove one record. Finished epochs are a `RandomAllocation`; `Composed` puts both together.
+    This is what an adversary has seen in mid-epoch: a record's step may still be to come. Adjacency: add or remove one
+    record. Finished epochs are a `RandomAllocation`; `Composed` puts both together.
 
     Args:
       mechanism: what one step releases, as in `RandomAllocation`.
@@ -73,5 +73,5 @@ class PartialAllocation(Mechanism):
         return Sets.of(self.num_steps, steps_done=self.steps_done)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Each release at the price of the whole, of which it is a part."""
+        """Each release, charged as the whole that it is part of."""
         return (((self, number),),)

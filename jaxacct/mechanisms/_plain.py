@@ -1,4 +1,4 @@
-"""What fields hold, as plain values and as Python."""
+"""What fields hold, as plain values and as Python code."""
 
 import enum
 import re
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON has it: lists, numbers, names; descriptions by their parameters."""
+    """`value` as JSON takes it: lists, numbers, names; descriptions by their parameters."""
     if isinstance(value, tuple):
         return [plain(v) for v in value]
-    if hasattr(value, "tolist"):  # an array, or a scalar of NumPy's
+    if hasattr(value, "tolist"):  # an array, or a NumPy scalar
         return value.tolist()
     if isinstance(value, enum.Enum):
         return value.value
@@ -19,7 +19,7 @@ def plain(value: Any) -> Any:
 
 
 def source_of(value: Any) -> str:
-    """Python that makes `value` again."""
+    """Python code that makes `value` again."""
     if hasattr(value, "source"):
         return str(value.source())
     if isinstance(value, tuple):

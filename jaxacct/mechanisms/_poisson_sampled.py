@@ -27,12 +27,12 @@ class PoissonSampled(Mechanism):
     Args:
       mechanism: what one step releases, e.g. `Gaussian`; for several Gaussian releases of the same sampled batch a
         `Composed`, held as the equivalent single one, 1/sigma^2 the sum of theirs (`Composed.as_one_release`); or a
-        whole epoch, `RandomAllocation` (or the first steps of one, or one of changing noise): records are sampled for
-        the epoch, and then allocated to its steps.
+        whole epoch, `RandomAllocation` (or the first steps of one, or one with changing noise): records are sampled for
+        the epoch, then allocated to its steps.
       sampling_prob: float in [0, 1].
       num_steps: whole number >= 1, of the whole run. Every question needs it; it may be left out only where `training`
         counts the steps.
-      dataset_size: how many records it was described for, if that is to be remembered: `training.batches` compares it.
+      dataset_size: the number of records it was described for, if to be remembered: `training.batches` compares it.
 
     Raises:
       ValueError: if a field is out of range.
@@ -60,7 +60,7 @@ class PoissonSampled(Mechanism):
     def from_epochs(
         cls, mechanism: Mechanism, *, dataset_size: int, batch_size: float, epochs: float
     ) -> "PoissonSampled":
-        """The run that makes `epochs` passes over the data on average, in batches of `batch_size` on average.
+        """The run that makes `epochs` passes over the data on average, in batches of `batch_size` records on average.
 
             sampling_prob = batch_size / dataset_size,    num_steps = ceil(epochs dataset_size / batch_size).
 
@@ -89,7 +89,7 @@ class PoissonSampled(Mechanism):
 
     @property
     def reduction(self) -> str | None:  # type: ignore[override]
-        """That of an epoch; None for a step."""
+        """That of an epoch, or None for a single step."""
         found: str | None = None if self.mechanism.takes_all else self.mechanism.reduction
         return found
 
@@ -103,7 +103,7 @@ class PoissonSampled(Mechanism):
         return (sampling, *self.mechanism.assumptions())
 
     def accumulated(self, batches: int) -> Mechanism:
-        """A record is in a release as often as so many coins show heads, and adds that many clipping norms at most.
+        """A record is in a release as often as `batches` coins show heads, and adds at most that many clipping norms.
 
         Dominated by the mixture of the two directions' pairs, see `MixtureOfGaussians`.
         """
@@ -135,7 +135,7 @@ class PoissonSampled(Mechanism):
         return self.coins()
 
     def coins(self) -> Coins:
-        """How records are drawn; raises ValueError where what each step runs samples once more."""
+        """How records are drawn; raises ValueError if what each step runs samples again."""
         self.sampled_once()
         return Coins.of(self.sampling_prob, given(self, "num_steps"))
 

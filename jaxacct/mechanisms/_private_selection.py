@@ -13,11 +13,12 @@ from jaxacct.mechanisms._fields import Privacy, base, fixed, positive
 class PrivateSelection(Mechanism):
     """The best of K runs of `mechanism`, K random, and only the best one's output released.
 
-    Tuning hyperparameters: a run draws them at random from a fixed set, trains, and measures the result, all of which
-    `mechanism` must describe; the choice among runs may use any order of their outputs. K must be drawn from the stated
-    law and stay secret. The law, by its mean and shape (Papernot & Steinke 2022, "Hyperparameter tuning with Renyi
-    differential privacy", Definition 1): truncated negative binomial, with shape 1 geometric, with 0 logarithmic; with
-    shape inf Poisson, where no run at all releases something fixed. Adjacency: that of `mechanism`.
+    For tuning hyperparameters: a run draws them at random from a fixed set, trains, and measures the result, all of
+    which `mechanism` must describe; the best run may be chosen by any order of their outputs. K must be drawn from the
+    stated law and stay secret. The law is given by its mean and shape (Papernot & Steinke 2022, "Hyperparameter tuning
+    with Renyi differential privacy", Definition 1): truncated negative binomial, which with shape 1 is geometric and
+    with shape 0 logarithmic; with shape inf it is Poisson, where no run at all releases something fixed. Adjacency:
+    that of `mechanism`.
 
     Args:
       mechanism: one run.

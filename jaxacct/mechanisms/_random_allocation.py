@@ -66,11 +66,11 @@ class RandomAllocation(Mechanism):
     def from_epochs(
         cls, mechanism: Mechanism, *, dataset_size: int, batch_size: float, epochs: int
     ) -> "RandomAllocation":
-        """The run of `epochs` passes over the data, each record once in each, in batches of about `batch_size`.
+        """The run of `epochs` passes over the data, with each record once per pass, in batches of about `batch_size`.
 
             num_steps = floor(dataset_size / batch_size),    num_selected = 1,    num_epochs = epochs.
 
-        Batches are `batch_size` on average, or a little larger where that does not divide the size of the data set,
+        Batches have `batch_size` records on average, or a little more if that does not divide the size of the data set,
         which such a description makes public.
 
         Args:
@@ -135,7 +135,7 @@ class RandomAllocation(Mechanism):
         return sets
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Whole epochs, where steps are runs of sampled releases; or, where one is unfinished, any of these.
+        """Whole epochs if the steps are themselves sampled; otherwise, if one is unfinished, any of these descriptions.
 
         The last epoch at its full price; or, the first one with one step a record, by the law of its steps so far; or
         without any amplification: whichever of them a record joined, so many releases that it did join are no less
@@ -159,7 +159,7 @@ class RandomAllocation(Mechanism):
         return int(self.num_steps * of_step)
 
     def cheap_releases(self, epochs: int) -> int:
-        """Beyond the first epoch an unfinished one is charged whole, unless it joined fewer steps than it might."""
+        """After the first epoch an unfinished one is charged whole, unless fewer steps were run than a record joins."""
         if isinstance(self.mechanism, PoissonSampled):
             return 0
         return int(self.num_selected if epochs else self.num_steps) - 1

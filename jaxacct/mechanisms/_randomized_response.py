@@ -10,7 +10,7 @@ from jaxacct.mechanisms._words import ADAPTIVE
 
 @description
 class RandomizedResponse(Release):
-    """Every user's answer out of `num_categories`, told as it is with odds e^local_epsilon to 1 against each other one.
+    """Every user's answer out of `num_categories`, the true one with odds e^local_epsilon to 1 against each other one.
 
     Unshuffled: the observer knows who sent which answer (`Shuffled` hides it). Adjacency: replace one user's datum. The
     answer is P = (e^E, 1, 1, ..) / (e^E + k - 1) for one datum and Q = (1, e^E, 1, ..) / (e^E + k - 1) for another.

@@ -1,4 +1,4 @@
-"""Balls in bins, the bins drawn once for several cycles: as one epoch of random allocation with less noise."""
+"""Balls in bins with bins drawn once for several cycles: equals one epoch of random allocation with less noise."""
 
 import dataclasses
 from typing import Any
@@ -11,12 +11,12 @@ from jaxacct.mechanisms._sampling import Coins, Groups, Sampling, Sets
 from jaxacct.mechanisms._schedules import Schedule, not_accumulated
 
 _ROUND_DOWN = 1.0 - 2.0**-51  # a quotient, a root and a product
-_ROUND_UP = 1.0 + 2.0**-50  # what that took, and as many roundings
+_ROUND_UP = 1.0 + 2.0**-50  # undoes that, with as many roundings again
 
 
 @description
 class SameBins(RandomAllocation):
-    """The epoch that a run of `num_cycles` cycles of `num_steps` steps equals, a record's step the same in each cycle.
+    """The epoch that equals a run of `num_cycles` cycles of `num_steps` steps, a record's step the same in each cycle.
 
     `mechanism` is `Gaussian` with the noise of a step over sqrt(num_cycles): the likelihood ratio of a bin is the
     product of those of its steps. It is analysed and written as that `RandomAllocation`; what differs is that the run
@@ -32,7 +32,7 @@ class SameBins(RandomAllocation):
 
     @classmethod
     def of(cls, step: Gaussian, num_steps: int, num_cycles: int) -> RandomAllocation:
-        """The epoch for a run of steps with the noise of `step`; of one cycle the usual one."""
+        """The epoch for a run of steps with the noise of `step`; for one cycle a plain `RandomAllocation`."""
         if num_cycles == 1:
             return RandomAllocation(step, num_steps)
         noise = Gaussian(step.noise_multiplier / num_cycles**0.5 * _ROUND_DOWN)
@@ -55,7 +55,7 @@ class SameBins(RandomAllocation):
         return Groups.of(Sets.of(self.num_steps, self.num_selected, self.num_epochs), Coins.of(1.0, self.num_cycles))
 
     def noise_schedule(self) -> Schedule:
-        """That of a step, of which a record joins one in each cycle."""
+        """The noise of a single step; a record joins one in each cycle."""
         [(noise, count)] = self.mechanism.noise_schedule()
         return ((noise * self.num_cycles**0.5 * _ROUND_UP, count),)
 
@@ -63,7 +63,7 @@ class SameBins(RandomAllocation):
         raise not_accumulated(self, batches)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Whole runs, drawn afresh; of the first, where it is unfinished, the cycles begun, or its first steps."""
+        """Whole runs, drawn afresh; for an unfinished first run the cycles begun, or its first steps."""
         finished, steps_done = divmod(number, self.releases_per_epoch)
         if finished or not steps_done:
             return (self.epochs(finished + bool(steps_done)),)
@@ -82,7 +82,7 @@ class SameBins(RandomAllocation):
         return int(self.num_steps) * int(self.num_cycles)
 
     def cheap_releases(self, epochs: int) -> int:
-        """Of the first run all but the last; a later one is charged whole."""
+        """All but the last of the first run; a later run is charged whole."""
         return 0 if epochs else self.releases_per_epoch - 1
 
     def _plain(self) -> RandomAllocation:

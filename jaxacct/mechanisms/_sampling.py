@@ -1,4 +1,4 @@
-"""How the records of a run's steps are drawn: what mechanisms say of it, and what `training.batches` draws."""
+"""How the records of a run's steps are drawn: stated by mechanisms, and drawn by `training.batches`."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from jaxacct._validate import check_at_most, check_count, check_positive, checke
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """What all ways of drawing have.
+    """What all ways of drawing have in common.
 
     Attributes:
       period: steps that are drawn together, an epoch.
@@ -24,41 +24,41 @@ class Sampling:
     rate: float
 
     def cut(self, num_steps: int) -> "Sampling":
-        """The same with epochs of `num_steps` steps; raises ValueError unless they are of so many."""
+        """The same with epochs of `num_steps` steps; raises ValueError unless they have that many."""
         if num_steps != self.period:
             raise ValueError(f"num_steps={num_steps} must be {self.period}, the steps that are drawn together")
         return self
 
     def of_records(self, number: int) -> "Sampling":
-        """The same for a data set of so many records; raises ValueError where it is described for another one."""
+        """The same for a data set of `number` records; raises ValueError if it is described for another size."""
         del number
         return self
 
     @property
     def largest(self) -> int | None:
-        """The most records that any step has; None where all may join one."""
+        """The largest number of records in any step; None if all may join one."""
         return None
 
 
 @dataclasses.dataclass(frozen=True)
 class Coins(Sampling):
-    """Each record joins each step by a coin of its own, that shows heads with probability `rate`."""
+    """Each record joins each step independently, with probability `rate`."""
 
     @classmethod
     def of(cls, prob: Any, num_steps: Any) -> "Coins":
-        """So many steps with that probability."""
+        """`num_steps` steps with that probability."""
         return cls(1, int(num_steps), float(prob))
 
 
 @dataclasses.dataclass(frozen=True)
 class Sets(Sampling):
-    """In each epoch, each record joins a uniform set of `num_selected` of the `period` steps, by itself."""
+    """In each epoch, each record independently joins a uniform set of `num_selected` of the `period` steps."""
 
     num_selected: int
 
     @classmethod
     def of(cls, num_steps: Any, num_selected: Any = 1, num_epochs: Any = 1, steps_done: Any = None) -> "Sets":
-        """So many epochs; of the only one its first `steps_done` steps, where that is given."""
+        """`num_epochs` epochs; if `steps_done` is given, only the first `steps_done` steps of the only one."""
         length = num_steps * num_epochs if steps_done is None else steps_done
         return cls(int(num_steps), int(length), float(num_selected / num_steps), int(num_selected))
 
@@ -67,7 +67,7 @@ class Sets(Sampling):
 class Groups(Sampling):
     """In each epoch, each record is in a uniform set of `num_selected` of `num_groups`, whose steps come in turn.
 
-    It joins each step of its groups by a coin of its own, that shows heads with probability `prob`.
+    It joins each step of its groups independently, with probability `prob`.
     """
 
     num_groups: int
@@ -86,8 +86,8 @@ class Groups(Sampling):
 class Orders(Sampling):
     """In each epoch, the `num_records` records in a uniformly random order, cut into `period` steps of one size.
 
-    Where the number of steps does not divide that of the records, `last_batch` says what becomes of the rest; where it
-    is None, sizes differ by one.
+    If the number of steps does not divide the number of records, `last_batch` says what happens to the rest; if it is
+    None, sizes differ by one.
     """
 
     num_records: int | None  # None: any number
@@ -95,12 +95,12 @@ class Orders(Sampling):
 
     @classmethod
     def of(cls, num_records: Any, num_epochs: Any) -> "Orders":
-        """So many epochs, each in one piece."""
+        """`num_epochs` epochs, each in one piece."""
         return cls(1, int(num_epochs), 1.0, int(num_records))
 
     @classmethod
     def of_any(cls, num_steps: Any, num_epochs: Any, last_batch: LastBatch) -> "Orders":
-        """So many epochs of so many steps each, of any number of records."""
+        """`num_epochs` epochs of `num_steps` steps each, for any number of records."""
         return cls(int(num_steps), int(num_steps * num_epochs), 1.0 / float(num_steps), None, last_batch)
 
     def of_records(self, number: int) -> "Orders":
@@ -121,7 +121,7 @@ class Orders(Sampling):
         return dataclasses.replace(self, num_records=number)
 
     def size_for(self, number: int) -> int:
-        """How many places the largest step has, of so many records."""
+        """The size of the largest step for `number` records."""
         return (number - 1) // self.period if self.last_batch is LastBatch.DROPPED else math.ceil(number / self.period)
 
     @property
@@ -129,14 +129,14 @@ class Orders(Sampling):
         return self.size_for(self.num_records or 0)
 
     def cut(self, num_steps: int) -> "Orders":
-        """Any number of steps: where an order is cut changes nothing about it."""
+        """The same with any number of steps: where an order is cut changes nothing about it."""
         length = self.length // self.period * num_steps
         return dataclasses.replace(self, period=num_steps, length=length, rate=1.0 / num_steps)
 
 
 @dataclasses.dataclass(frozen=True)
 class OfPublicNumber(Sampling):
-    """Steps whose law depends on the number of records, which is public: in a data set of another size it is another.
+    """Steps whose law depends on the number of records, which is public: a data set of another size has another law.
 
     No step has more than `most` records.
     """
@@ -159,33 +159,33 @@ class OfPublicNumber(Sampling):
 
 @dataclasses.dataclass(frozen=True)
 class Fixed(OfPublicNumber):
-    """Each step a uniform set of `most` records; with replacement so many records, one by one from all."""
+    """Each step has a uniform set of `most` records; with replacement, `most` records drawn one by one from all."""
 
     with_replacement: bool
 
     @classmethod
     def of(cls, num_records: Any, batch_size: Any, num_steps: Any, with_replacement: bool) -> "Fixed":
-        """So many steps."""
+        """`num_steps` steps."""
         rate = float(batch_size / num_records)
         return cls(1, int(num_steps), rate, int(num_records), int(batch_size), with_replacement)
 
 
 @dataclasses.dataclass(frozen=True)
 class CutCoins(OfPublicNumber):
-    """Coins, of whose heads, if they are more than `most`, a uniform choice of so many is kept."""
+    """As `Coins`, but of more than `most` records a uniform choice of `most` is kept."""
 
     @classmethod
     def of(cls, prob: Any, num_records: Any, max_batch_size: Any, num_steps: Any) -> "CutCoins":
-        """So many steps with that probability."""
+        """`num_steps` steps with that probability."""
         return cls(1, int(num_steps), float(prob), int(num_records), int(max_batch_size))
 
 
 def exact_sizes(dataset_size: Any, batch_size: Any, epochs: Any) -> tuple[int, Fraction, Fraction]:
-    """The three as exact numbers.
+    """The three sizes as exact numbers: (int, Fraction, Fraction).
 
     Raises:
-      ValueError: unless `dataset_size` is a whole number >= 1, and the others numbers > 0, of which `batch_size` is not
-        above it.
+      ValueError: unless `dataset_size` is a whole number >= 1, the others are numbers > 0, and `batch_size` is at most
+        `dataset_size`.
     """
     for name, value in (("dataset_size", dataset_size), ("batch_size", batch_size), ("epochs", epochs)):
         checked_number(name, value)

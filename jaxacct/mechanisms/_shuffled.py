@@ -13,8 +13,8 @@ from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, counted, e
 class Shuffled(Mechanism):
     """`num_reports` users' data in a uniformly random order, each randomized by `mechanism`; `num_epochs` such rounds.
 
-    Later randomizers may depend on earlier reports. Only the shuffler knows who sent which. Adjacency: replace one
-    user's datum.
+    Later randomizers may depend on earlier reports. Only the shuffler knows who sent which report. Adjacency: replace
+    one user's datum.
 
     Args:
       mechanism: the local randomizer: `LocalRandomizer`, `KaryRandomizedResponse`, `GaussianReports`,

@@ -18,23 +18,23 @@ from jaxacct.mechanisms._words import EVERY_STEP, counted, epochs
 class ShuffledBatches(Mechanism):
     """`num_epochs` epochs: the records in a random order are cut into `num_steps` batches, one for each step.
 
-    What most data loaders do, and what is often accounted for as Poisson sampling, which it is not: anyone who knows
+    This is what most data loaders do. It is often accounted for as Poisson sampling, which it is not: anyone who knows
     the other records knows what each batch would be without the one in question. The upper bound for one epoch is
-    theorem SB-6 in docs/papers/shuffled_batches.md, which is proved there, and never above that of a record whose batch
-    is known; for several epochs it is composed. It holds in any dimension, and if steps depend on what was released
-    before. The lower bound is certified by tests of explicit data. Adjacency: one record is replaced by the empty
-    record, which contributes nothing.
+    theorem SB-6, proved in docs/papers/shuffled_batches.md, and never above that of a record whose batch is known; for
+    several epochs it is composed. It holds in any dimension, and if steps depend on earlier releases. The lower bound
+    is certified by tests of explicit data. Adjacency: one record is replaced by the empty record, which contributes
+    nothing.
 
-    Batches have equal sizes; `last_batch` says what becomes of records that do not fill one, and `training.batches`
-    draws them so. One record that is left out hides the record in question almost as well as all others together
-    (SB-7).
+    Batches have equal sizes; `last_batch` says what happens to records that do not fill one, and `training.batches`
+    draws them accordingly. One record that is left out hides the record in question almost as well as all others
+    together (SB-7).
 
     Args:
-      mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1, each clipped by itself.
+      mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1, each clipped separately.
       num_steps: whole number >= 1, batches of one epoch.
       num_epochs: whole number >= 1, each with a fresh order.
-      last_batch: `LastBatch` or its name: "full" for a list that is filled up with empty records, "short" where the
-        last of the `num_steps` batches has fewer records, "dropped" where records that would be in it are left out.
+      last_batch: `LastBatch` or its name: "full" for a list padded with empty records, "short" if the last of the
+        `num_steps` batches has fewer records, "dropped" if the records that would be in it are left out.
       dataset_size: as for `PoissonSampled`.
 
     Raises:
@@ -86,7 +86,7 @@ class ShuffledBatches(Mechanism):
           dataset_size: whole number >= 1, records, which such a description makes public.
           batch_size: whole number in [1, dataset_size].
           epochs: whole number >= 1.
-          last_batch: what becomes of the rest, if there is one.
+          last_batch: what happens to the rest, if there is one.
 
         Raises:
           ValueError: if an argument is out of range.
@@ -109,7 +109,7 @@ class ShuffledBatches(Mechanism):
 
     @property
     def num_equal(self) -> Any:
-        """How many batches of one size there are."""
+        """The number of batches of equal size."""
         return self.num_steps - 1 if self.last_batch is LastBatch.SHORT else self.num_steps
 
     def check(self) -> None:
@@ -153,7 +153,7 @@ class ShuffledBatches(Mechanism):
         return Orders.of_any(self.num_steps, self.num_epochs, self.last_batch)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Whole epochs; or, of the one that is unfinished, its first steps."""
+        """Whole epochs; or, for an unfinished one, its first steps."""
         finished, steps_done = divmod(number, self.releases_per_epoch)
         if not steps_done:
             return (self.epochs(finished),)
@@ -172,11 +172,11 @@ class ShuffledBatches(Mechanism):
 class PartialShuffledBatches(Mechanism):
     """The first `steps_done` of `num_steps` batches of a shuffled list: an unfinished epoch of `ShuffledBatches`.
 
-    With s < t steps done, the record may be in a batch to come, and so may the one whose place it would have: theorem
+    With s < t steps done, the record may be in a later batch, and so may the one whose place it would have: theorem
     SB-7 in docs/papers/shuffled_batches.md. Adjacency: one record is replaced by the empty record.
 
     Args:
-      mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1, each clipped by itself.
+      mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1, each clipped separately.
       num_steps: whole number >= 1, batches of the whole epoch.
       steps_done: whole number in [1, num_steps].
 
@@ -220,5 +220,5 @@ class PartialShuffledBatches(Mechanism):
         return dataclasses.replace(whole, length=int(self.steps_done))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Each release at the price of the whole, of which it is a part."""
+        """Each release, charged as the whole that it is part of."""
         return (((self, number),),)

@@ -7,13 +7,13 @@ from jaxacct._validate import check_count, checked_number
 
 
 def remembered() -> Any:
-    """The field `dataset_size`: shown where it is known, and no part of what is compared or accounted for."""
+    """The field `dataset_size`: shown where it is known, but neither compared nor accounted for."""
     metadata = {"static": True, "silent": True}
     return dataclasses.field(default=None, repr=False, compare=False, metadata=metadata)
 
 
 def is_silent(field: Any, value: Any) -> bool:
-    """Whether a field has nothing to say."""
+    """Whether a field is left out of what is shown."""
     return value is None and field.metadata.get("silent", False)
 
 
@@ -33,7 +33,7 @@ def known_size(mechanism: Any) -> int | None:
     return None
 
 
-_NUMBERS = ("num_records", "num_reports", "num_users")  # fields that say it
+_NUMBERS = ("num_records", "num_reports", "num_users")  # fields that hold the number
 
 
 def number_of_people(mechanism: Any) -> int | None:

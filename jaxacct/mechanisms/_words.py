@@ -20,7 +20,7 @@ SHUFFLED_REPORTS = (
 
 
 def counted(number: float, one: str, several: str = "") -> str:
-    """So many of what is called `one`; several of them by adding an s, unless it is given.
+    """`number` and the noun `one`; its plural adds an s, unless `several` is given.
 
     >>> counted(1, "report"), counted(1000, "report")
     ('1 report', '1000 reports')
@@ -29,7 +29,7 @@ def counted(number: float, one: str, several: str = "") -> str:
 
 
 def epochs(number: float, one: str = "epoch") -> str:
-    """What follows a scheme that is run `number` times over, from a comma on; empty for once.
+    """What to add to a scheme that is run `number` times, comma included; empty for once.
 
     >>> epochs(1), epochs(10), epochs(3, "round")
     ('', ', 10 epochs', ', 3 rounds')

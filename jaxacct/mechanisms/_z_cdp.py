@@ -1,4 +1,4 @@
-"""A release of which a guarantee of zero-concentrated differential privacy is known, and nothing else."""
+"""A release of which only a zero-concentrated differential privacy guarantee is known."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 class ZCdp(Release):
     """One release that is (xi, rho)-zCDP: its Renyi divergences of every order a > 1 are at most xi + rho a.
 
-    Bun & Steinke 2016, Definition 1.1. `Gaussian(s)` is one, with rho = 1 / (2 s^2), and has sharper bounds by itself.
+    Bun & Steinke 2016, Definition 1.1. `Gaussian(s)` is one, with rho = 1 / (2 s^2), and has sharper bounds of its own.
     Adjacency: add or remove one record.
 
     Args:
