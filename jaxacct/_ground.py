@@ -118,7 +118,7 @@ def _unsound(platform: str, options: tuple[tuple[str, Any], ...]) -> str:
         device = jax.local_devices(backend=platform)[0]
     except RuntimeError as error:
         raise UnsoundBackendError(
-            f"the platform {platform!r} is not at hand, so that its float64 arithmetic cannot be looked at: no "
+            f"the platform {platform!r} is not available, so its float64 arithmetic cannot be checked: no "
             "certified answer may be computed in a program for it. Export where that platform is, or for others alone, "
             "as by jax.export.export(.., platforms=('cpu',))"
         ) from error
@@ -134,7 +134,7 @@ def _unsound(platform: str, options: tuple[tuple[str, Any], ...]) -> str:
 
 @functools.cache
 def _warn(platform: str, wrong: str, instead: str) -> None:
-    message = f"JAX's backend {platform!r} is not computed with, {instead} in its place: it errs in {wrong}"
+    message = f"JAX's backend {platform!r} is not used, {instead} in its place: its errors are too large in {wrong}"
     warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
@@ -181,6 +181,6 @@ def _wrong(platform: str, options: dict[str, str | bool]) -> str:
 
 def _refusal(platform: str, wrong: str) -> UnsoundBackendError:
     return UnsoundBackendError(
-        f"JAX's backend {platform!r} errs in {wrong}: no certified answer can be computed on it. `jaxacct doctor` says "
+        f"JAX's backend {platform!r} has errors that are too large in {wrong}: no certified answer can be computed on it. `jaxacct doctor` says "
         "more; XLA_FLAGS and an accelerator's own flags are where to look first"
     )

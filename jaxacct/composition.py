@@ -93,9 +93,14 @@ def _added(parts: Sequence[RdpCurve], times: Sequence[Any]) -> RdpCurve:
             raise ValueError("curves must share their orders; evaluate them at the same ones")
         if part.neighboring_relation is not first.neighboring_relation:
             raise ValueError("curves must share their neighboring_relation; convert first")
+    directions = {part.direction for part in parts if part.direction is not None}
+    if len(directions) > 1:
+        raise ValueError("curves must hold in one direction, not some in one and some in the other")
     values = _weighted_sum(*(part.values for part in parts), *(np.expand_dims(c, -1) for c in times))
     theorems = dict.fromkeys(part.theorem for part in parts)
-    return dataclasses.replace(first, values=values, theorem="; ".join(theorems))
+    return dataclasses.replace(
+        first, values=values, theorem="; ".join(theorems), direction=directions.pop() if directions else None
+    )
 
 
 _COMPOSED: dict[type, Callable[[Any, Any], Any]] = {Pld: _convolved, RdpCurve: _added}

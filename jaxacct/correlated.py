@@ -432,7 +432,7 @@ def estimate_noise(
     if found.upper_confidence > target_delta:
         raise ValueError(
             f"highest={highest} is not shown to be enough: delta at most {found.upper_confidence:.3g} by {num_samples} "
-            f"samples, with confidence {each}; must be larger, or num_samples"
+            f"samples, with confidence {each}; it or num_samples must be larger"
         )
     low = float(lowest)
     for number in range(1, num_tried):

@@ -203,8 +203,8 @@ def _check_mechanism(mechanism: object, target_epsilon: Any) -> float:
         raise ValueError("estimate_delta needs concrete numbers: it cannot run inside jit, vmap or grad")
     if not isinstance(mechanism, Mechanism) or mechanism.signature() != (RandomAllocation, Gaussian):
         raise ValueError(
-            f"mechanism={mechanism!r} must be RandomAllocation of Gaussian; of BallsInBins jaxacct.correlated."
-            "estimate_delta takes samples"
+            f"mechanism={mechanism!r} must be RandomAllocation of Gaussian; for BallsInBins use jaxacct.correlated."
+            "estimate_delta"
         )
     check_scalars(mechanism)
     run: Any = mechanism

@@ -241,7 +241,7 @@ def statement(
         result["membership"] = [{"false_positive_rate": x, "true_positive_rate": y} for x, y in pairs]
     if measures:
         if run.overflow:
-            raise ValueError(f"measures={measures!r} are not known where a batch may be cut: leave them out")
+            raise ValueError(f"measures={measures!r} cannot be computed where a batch may be cut: leave them out")
         result["measures"] = [measure_fields(measure, mechanism) for measure in measures]
     if baseline is not None:
         worst = max(poisson_entries, key=lambda e: e.value, default=None)
@@ -257,7 +257,7 @@ def _large_delta(mechanism: Mechanism, delta: float) -> list[str]:
     size = number_of_people(mechanism)
     if size is None or not delta > 1.0 / size:
         return []
-    text = f"delta is above 1/N = {1.0 / size:.3g}, N = {size}: to publish one record, drawn at random, would meet it"
+    text = f"delta is above 1/N = {1.0 / size:.3g}, N = {size}: publishing one random record would satisfy it"
     return [f"{text}; choose delta well below 1/N"]
 
 

@@ -84,7 +84,9 @@ def test_each_primitive_is_looked_at_by_itself(monkeypatch):
 
 def test_numpy_takes_the_place_of_a_bad_backend_with_one_warning(bad_exp):
     kernel = Kernel(lambda x: xp.exp(x), on_host=True, one_by_one=1)
-    with pytest.warns(RuntimeWarning, match="'cpu' is not computed with, NumPy in its place: it errs in exp by"):
+    with pytest.warns(
+        RuntimeWarning, match="'cpu' is not used, NumPy in its place: its errors are too large in exp by"
+    ):
         np.testing.assert_array_equal(kernel(X), np.exp(X))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -99,7 +101,7 @@ def test_numpy_takes_the_place_of_a_bad_backend_with_one_warning(bad_exp):
 
 def test_where_nothing_is_sound_there_is_no_answer(bad_exp):
     kernel = Kernel(jnp.exp)
-    with pytest.raises(UnsoundBackendError, match="'cpu' errs in exp by"):
+    with pytest.raises(UnsoundBackendError, match="'cpu' has errors that are too large in exp by"):
         kernel(1.0)
     with pytest.raises(RuntimeError, match="no certified answer"):
         HostProgram(jnp.exp)(X)
@@ -119,10 +121,10 @@ def test_a_single_question_looks_at_nothing(bad_exp):
 def test_the_host_takes_the_place_of_a_bad_accelerator(monkeypatch):
     monkeypatch.setattr(_ground, "_unsound", lambda platform, options: "" if platform == "cpu" else "sin")
     accelerator = types.SimpleNamespace(platform="fast")
-    with pytest.warns(RuntimeWarning, match="'fast' is not computed with, the host's CPU in its place"):
+    with pytest.warns(RuntimeWarning, match="'fast' is not used, the host's CPU in its place"):
         assert _ground.sound_device(accelerator, {}) == jax.local_devices(backend="cpu")[0]
     assert _ground.sound_device(accelerator, {}, has_host=True) == jax.local_devices(backend="cpu")[0]
-    with pytest.raises(UnsoundBackendError, match="'fast' errs in sin"):
+    with pytest.raises(UnsoundBackendError, match="'fast' has errors that are too large in sin"):
         _ground.refuse_unsound(accelerator, {})
     assert _ground.sound_device("cpu", {}) == "cpu"
 

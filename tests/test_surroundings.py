@@ -159,7 +159,7 @@ def test_what_a_program_is_lowered_for_is_looked_at(monkeypatch):
     assert set(looked) == {("cpu", ())}
     monkeypatch.setattr(_ground, "_unsound", lambda platform, options: "exp")
     traced = jax.jit(Kernel(jnp.exp)).trace(X)
-    with pytest.raises(UnsoundBackendError, match="'cpu' errs in exp"):
+    with pytest.raises(UnsoundBackendError, match="'cpu' has errors that are too large in exp"):
         traced.lower()
 
 

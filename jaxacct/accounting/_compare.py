@@ -119,7 +119,7 @@ def _say_what_is_compiled(methods: Sequence[LaneMethod], mechanism: Mechanism, n
     slow = [m for m in methods if m.cost > Cost.MICROSECONDS and way_on_lanes(m, mechanism, num_points).is_compiled]
     if slow:
         names = ", ".join(repr(method.name) for method in slow)
-        say_long(f"programs are compiled where they are new, some seconds each, for {names}")
+        say_long(f"new programs are compiled, some seconds each, for {names}")
 
 
 def _both_ends(question: Question, method: Method) -> tuple[list[Entry], bool]:

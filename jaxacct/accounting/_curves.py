@@ -97,7 +97,8 @@ def rdp(
         )
     values = _RDP(mechanism, orders=tuple(wanted.tolist()), parts=plans)
     theorem = "; ".join(dict.fromkeys(method.source(mechanism) for plan in plans for method, *_ in plan))
-    return RdpCurve(wanted, values, Bound.UPPER, mechanism.relation, theorem)
+    only = None if direction is None else directions[0]
+    return RdpCurve(wanted, values, Bound.UPPER, mechanism.relation, theorem, only)
 
 
 @float64_kernel(rounding=Rounding.UP, on_host=True)
@@ -151,7 +152,8 @@ def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_
     values = _moments_kernel(num_steps, num_selected, num_epochs, *moments, uneven=uneven, num_bits=num_bits)
     orders = np.arange(2.0, moments.shape[0])
     theorem = "Feldman & Shenfeld 2025, Theorem 4.8, remove direction"
-    return RdpCurve(orders, values, Bound.UPPER, NeighboringRelation.ADD_OR_REMOVE_ONE, theorem)
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    return RdpCurve(orders, values, Bound.UPPER, relation, theorem, Direction.REMOVE)
 
 
 def pld(

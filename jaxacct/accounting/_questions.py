@@ -104,12 +104,8 @@ def epsilon(
       neighboring_relation: "add-or-remove", "replace-one" or "zero-out" (or a `NeighboringRelation`), to ask about
         `ReplaceOne` or `ZeroOut` of the mechanism; None for the one that it is described in.
       prefix: what was spent on the same data before, to ask about both together: a mechanism (a `Pld` is one), or a
-<<<<<<< HEAD
-        pair (epsilon, delta) that another accountant found, in the adjacency that is asked about. None for nothing.
-      on_host: whether traced code asks the host. Concrete numbers are the host's anyway.
-=======
         pair (epsilon, delta) from another accountant, in the adjacency that is asked about. None for nothing.
->>>>>>> h5
+      on_host: whether traced code asks the host when it runs. Concrete questions go to the host anyway.
 
     Returns:
       A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's

@@ -363,5 +363,7 @@ def _warn_of_looseness(found: Found) -> None:
     if question.warns and could and not np.all(found.settled()):
         low, high = float(np.max(found.analysis_low)), float(np.max(found.high))
         width = (high - low) / low if low > 0 else math.inf
-        message = f"relative width {width:.3g} instead of {question.width:g}: the interval holds, but is wider"
+        message = (
+            f"relative width {width:.3g} instead of {question.width:g}: the interval is valid, but wider than asked"
+        )
         warnings.warn(message, PrecisionWarning, stacklevel=4)

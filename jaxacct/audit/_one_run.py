@@ -99,8 +99,8 @@ def one_run(
       is_in: bool array [m], whether it took part: drawn independently with probability 1/2 before the run.
       delta: float in [0, 1).
       confidence: float in (0, 1).
-      num_guesses: (how many are guessed to have taken part, how many not to), chosen without looking; None to try eight
-        numbers, the same for both, each at an eighth of the significance.
+      num_guesses: (how many are guessed to have taken part, how many not to), chosen without looking; None to try
+        up to eight numbers, the same for both, each at an equal share of the significance.
 
     Returns:
       An `Audit`.

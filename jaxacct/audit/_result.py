@@ -97,6 +97,6 @@ def _verdict(measured: float, certified: Interval, percent: str) -> str:
             f"not differ as its neighbours do, unless the confidence of {percent} failed."
         )
     return (
-        "The measured end is what one attack found on these runs; others may find more. It is no bound from above: "
-        "that is the certified upper end."
+        "The measured end is what one attack found on these runs; others may find more. It is not an upper "
+        "bound; the certified upper end is."
     )

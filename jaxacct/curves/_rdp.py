@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import Tracer
-from jaxacct._types import Bound, NeighboringRelation
+from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_orders, checked_array
 
 
@@ -25,6 +25,7 @@ class RdpCurve:
       bound: what the values are with respect to the true divergences.
       neighboring_relation: the adjacency.
       theorem: where they come from.
+      direction: the only one that they hold in; None for both, or where there is but one.
 
     >>> import jaxacct as ja
     >>> curve = ja.rdp(ja.Gaussian(1.0), orders=[2, 4, 8, 16])
@@ -39,6 +40,7 @@ class RdpCurve:
     bound: Bound
     neighboring_relation: NeighboringRelation
     theorem: str
+    direction: Direction | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", check_orders("orders", self.orders, with_limits=True))

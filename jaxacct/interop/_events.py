@@ -63,7 +63,7 @@ class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
       curve: an upper bound, of one mechanism: values of shape [A].
 
     Raises:
-      ValueError: if the curve is no upper bound, or a batch.
+      ValueError: if the curve is no upper bound, holds in one direction only, or is a batch.
 
     >>> import jaxacct as ja
     >>> from jaxacct.interop import RdpAccountant, RdpCurveDpEvent
@@ -79,6 +79,10 @@ class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
             raise ValueError(f"curve={self.curve!r} must be an RdpCurve, as jaxacct.rdp returns it")
         if self.curve.bound is not Bound.UPPER:
             raise ValueError(f"curve.bound={self.curve.bound.value!r} must be an upper bound")
+        if self.curve.direction is not None:
+            raise ValueError(
+                f"curve.direction={self.curve.direction.value!r} must be None: dp_accounting speaks of both directions"
+            )
         if np.shape(self.curve.values) != np.shape(self.curve.orders):
             raise ValueError(f"curve.values of shape {np.shape(self.curve.values)} must be one curve, not a batch")
 

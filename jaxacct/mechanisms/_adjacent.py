@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import checked_choice
-from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._composed import Composed
 from jaxacct.mechanisms._fields import base
 from jaxacct.mechanisms._sampling import Sampling
@@ -58,10 +58,6 @@ class Adjacent(Mechanism):
     def poisson_at_same_rate(self) -> Mechanism | None:
         found = self.mechanism.poisson_at_same_rate()
         return None if found is None else self._around(found)
-
-    def participation(self) -> Participation:
-        found: Participation = self.mechanism.participation()
-        return found
 
     def sampling(self) -> Sampling:
         found: Sampling = self.mechanism.sampling()
@@ -202,6 +198,6 @@ def in_relation(mechanism: Any, neighboring_relation: Any) -> Any:
     if kind is None or isinstance(mechanism, Adjacent):
         raise ValueError(
             f"neighboring_relation={_SHORT[relation]!r} has no analysis here: mechanism={mechanism!r} is described for "
-            f"{_SHORT[mechanism.relation]!r}, from which nothing follows for another adjacency"
+            f"{_SHORT[mechanism.relation]!r}, which implies nothing for another adjacency"
         )
     return kind(mechanism)

@@ -32,8 +32,8 @@ def _in(relation: Any, prefix: Any) -> Mechanism:
             found: Mechanism = in_relation(prefix, relation)
         except ValueError:
             raise ValueError(
-                f"prefix={prefix!r} is described for {prefix.relation.value!r}, from which nothing follows for "
-                f"{relation.value!r}, which is asked about"
+                f"prefix={prefix!r} is described for {prefix.relation.value!r}, which implies nothing for "
+                f"{relation.value!r}, the adjacency that is asked about"
             ) from None
         return found
     if not (isinstance(prefix, tuple | list) and len(prefix) == 2):

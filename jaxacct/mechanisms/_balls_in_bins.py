@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import check_count, checked_array
-from jaxacct.mechanisms._base import Mechanism, Participation, Parts, description
+from jaxacct.mechanisms._base import Mechanism, Parts, description
 from jaxacct.mechanisms._fields import Privacy, count, fixed, positive
 from jaxacct.mechanisms._sampling import Coins, Groups, Sampling, Sets
 from jaxacct.mechanisms._words import EVERY_STEP, counted, epochs
@@ -143,9 +143,6 @@ class BallsInBins(Mechanism):
 
     def loses_nothing(self) -> bool:
         return False
-
-    def participation(self) -> Participation:
-        return Participation(self.num_batches * self.num_epochs, self.num_epochs, dispersion=0.0)
 
     def sampling(self) -> Sampling:
         of = Groups.of(Sets.of(self.num_batches), Coins.of(1.0, self.num_epochs))

@@ -319,7 +319,7 @@ def not_a_mechanism(thing: Any) -> str:
 
 def _in_place_of(thing: Any, wanted: type) -> str:
     """Why `thing` is not what is `wanted`, and what would be."""
-    problem = f"has no analysis here: it is no {_KINDS[wanted]}"
+    problem = f"has no analysis here: it is not a {_KINDS[wanted]}"
     if wanted is Mechanism and isinstance(thing, Randomizer):
         return f"{problem} but makes one report; must be wrapped, as in Shuffled(.., num_reports=..)"
     if isinstance(thing, type) and issubclass(thing, Description):
@@ -327,7 +327,7 @@ def _in_place_of(thing: Any, wanted: type) -> str:
     if wanted is Mechanism and type(thing).__name__.endswith("DpEvent"):
         return f"{problem} but an event of dp_accounting; must be read by jaxacct.interop.from_dp_event"
     if wanted is Mechanism:
-        return f"{problem}; must be one, as Gaussian(noise_multiplier=1.0)"
+        return f"{problem}; must be one, for example Gaussian(noise_multiplier=1.0)"
     instead = thing.as_reports() if isinstance(thing, Mechanism) else ""
     return f"{problem}; must be {f'{instead}, or ' if instead else ''}one of {_RANDOMIZERS}"
 

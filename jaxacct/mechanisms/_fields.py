@@ -334,7 +334,7 @@ def find_field(mechanism: Part, field: str) -> tuple[Any, ...]:
     if len(found) == 1:
         return found[0][1]
     names = [name for name, _ in found or every]
-    problem = "is ambiguous in" if found else "is no field of"
+    problem = "is ambiguous in" if found else "is not a field of"
     raise ValueError(f"field={field!r} {problem} mechanism={mechanism!r}; must be one of {names}")
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import is_checkable
-from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, fixed
 from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
@@ -95,10 +95,6 @@ class FixedBatches(Mechanism):
 
     def poisson_at_same_rate(self) -> PoissonSampled:
         return PoissonSampled(self.mechanism, self.batch_size / self.num_records, self.num_steps)
-
-    def participation(self) -> Participation:
-        rate = self.batch_size / self.num_records
-        return Participation(steps=given(self, "num_steps"), uses=rate * self.num_steps, dispersion=1.0 - rate)
 
     def sampling(self) -> Sampling:
         self.sampled_once()

@@ -32,7 +32,7 @@ def given(description: Any, name: str) -> Any:
 
 
 def _may_be_counted(description: Any, name: str) -> bool:
-    """Whether it has no default."""
+    """Whether it may be left out, with None as its default."""
     return any(field.default is None for field in dataclasses.fields(description) if field.name == name)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, Participation, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
 from jaxacct.mechanisms._words import EVERY_STEP, counted
 
@@ -59,8 +59,3 @@ class ParallelPoisson(Mechanism):
 
     def loses_nothing(self) -> bool:
         return bool(self.sampling_prob == 0) or self.mechanism.loses_nothing()
-
-    def participation(self) -> Participation:
-        """How often a record contributes, which may be several times in one step."""
-        uses = self.sampling_prob * self.num_workers * self.num_steps
-        return Participation(steps=self.num_steps, uses=uses, dispersion=1.0 - self.sampling_prob)

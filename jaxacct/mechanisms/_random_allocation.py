@@ -137,9 +137,9 @@ class RandomAllocation(Mechanism):
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Whole epochs if the steps are themselves sampled; otherwise, if one is unfinished, any of these descriptions.
 
-        The last epoch at its full price; or, the first one with one step a record, by the law of its steps so far; or
-        without any amplification: whichever of them a record joined, so many releases that it did join are no less
-        private (joint convexity), and fewer than `num_selected` cost less.
+        The last epoch at its full price; or, the first one with one step a record, by the law of its steps so far; or,
+        while these are fewer than `num_selected`, without any amplification: to know which of them a record joined is
+        no more private (joint convexity), and joining all of them costs the most.
         """
         finished, steps_done = divmod(number, self.releases_per_epoch)
         if not steps_done:

@@ -27,7 +27,7 @@ def not_accumulated(mechanism: Any, batches: int) -> ValueError:
     return ValueError(
         f"mechanism={mechanism!r} does not say what a release of {batches} of its batches reveals: must be "
         "PoissonSampled, RandomAllocation with num_selected=1, or ScheduledAllocation, of Gaussian noise. Of shuffled "
-        "batches describe the larger ones, with fewer num_steps; or noise each batch, "
+        "batches describe the larger ones, with fewer num_steps; or add noise to each batch, "
         f"chain(count_releases(noise), MultiSteps(optimizer, {batches}))"
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxacct._types import LastBatch, NeighboringRelation
 from jaxacct._validate import check_count, checked_choice
-from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, fixed
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
 from jaxacct.mechanisms._sampling import Orders, Sampling, exact_sizes
@@ -128,12 +128,7 @@ class ShuffledBatches(Mechanism):
             LastBatch.SHORT: "batches of one size but for a shorter last one",
             LastBatch.DROPPED: "batches of one size, at least one record left out of all that the epoch releases",
         }
-        return (
-            f"the records are shuffled afresh and uniformly in every epoch and cut into {sizes[self.last_batch]}; the "
-            "order stays secret; each record's contribution is clipped separately and depends on nothing secret but "
-            "the record and what was released; an empty record contributes nothing",
-            *self.mechanism.assumptions(),
-        )
+        return _assumed(f"afresh and uniformly in every epoch and cut into {sizes[self.last_batch]}", self.mechanism)
 
     def noise_schedule(self) -> Schedule:
         found: Schedule = self.mechanism.noise_schedule()
@@ -144,9 +139,6 @@ class ShuffledBatches(Mechanism):
 
     def poisson_at_same_rate(self) -> PoissonSampled:
         return PoissonSampled(self.mechanism, 1.0 / self.num_steps, self.num_steps * self.num_epochs)
-
-    def participation(self) -> Participation:
-        return Participation(self.num_steps * self.num_epochs, self.num_epochs, dispersion=0.0)
 
     def sampling(self) -> Sampling:
         self.sampled_once()
@@ -166,6 +158,14 @@ class ShuffledBatches(Mechanism):
     @property
     def releases_per_epoch(self) -> int:
         return int(self.num_steps)
+
+
+def _assumed(how: str, mechanism: Mechanism) -> tuple[str, ...]:
+    return (
+        f"the records are shuffled {how}; the order stays secret; each record's contribution is clipped separately and "
+        "depends on nothing secret but the record and what was released; an empty record contributes nothing",
+        *mechanism.assumptions(),
+    )
 
 
 @description
@@ -205,7 +205,7 @@ class PartialShuffledBatches(Mechanism):
         return f"{scheme}; {self.mechanism.describe()}"
 
     def assumptions(self) -> tuple[str, ...]:
-        return ShuffledBatches(self.mechanism, self.num_steps).assumptions()
+        return _assumed("uniformly and cut into batches, those released so far of one size", self.mechanism)
 
     def noise_schedule(self) -> Schedule:
         found: Schedule = self.mechanism.noise_schedule()

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from jaxacct._types import NeighboringRelation
-from jaxacct.mechanisms._base import Mechanism, Participation, Parts, WrappedMechanism, description
+from jaxacct.mechanisms._base import Mechanism, Parts, WrappedMechanism, description
 from jaxacct.mechanisms._fields import Privacy, base, count, probability
 from jaxacct.mechanisms._given import given
 from jaxacct.mechanisms._poisson_sampled import PoissonSampled
@@ -74,9 +74,6 @@ class TruncatedPoisson(Mechanism):
 
     def poisson_at_same_rate(self) -> PoissonSampled:
         return PoissonSampled(self.mechanism, self.sampling_prob, self.num_steps)
-
-    def participation(self) -> Participation:
-        return self.poisson_at_same_rate().participation()
 
     def sampling(self) -> Sampling:
         self.sampled_once()

@@ -71,7 +71,7 @@ def test_a_guarantee_is_one_in_the_adjacency_that_is_asked_about():
 def test_records_that_come_and_go_may_be_replaced_but_not_the_other_way():
     before = ja.epsilon(CROWD, 1e-5, prefix=ja.Gaussian(4.0))
     assert before >= ja.epsilon(ja.Gaussian(2.0), 1e-5)  # noise of half the size, where the record is replaced
-    with pytest.raises(ValueError, match="from which nothing follows for 'add or remove one record'"):
+    with pytest.raises(ValueError, match="which implies nothing for 'add or remove one record'"):
         ja.epsilon(RUN, 1e-5, prefix=CROWD)
 
 

@@ -175,7 +175,7 @@ def test_a_statement_has_both_ends():
     text = many(1).beside(ja.Gaussian(1.0))
     assert "certified   epsilon between 4.377 and 4.378" in text
     assert "with confidence 95 %" in text
-    assert "It is no bound from above" in text
+    assert "It is not an upper bound" in text
     assert all(len(line) <= 80 for line in text.splitlines())
 
 

@@ -281,7 +281,7 @@ def test_questions_name_an_adjacency():
         ),
         (lambda: ja.ReplaceOne(ja.ReplaceOne(ja.Gaussian(1.0))), "has no analysis"),
         (lambda: ja.ZeroOut(ja.Shuffled(ja.LocalRandomizer(1.0), 99)), "has no analysis"),
-        (lambda: ja.ReplaceOne((ja.Gaussian(1.0),)), "it is no mechanism; must be one"),
+        (lambda: ja.ReplaceOne((ja.Gaussian(1.0),)), "it is not a mechanism; must be one"),
         (lambda: ja.epsilon(ja.ReplaceOne(ja.Gaussian(1.0)), 1e-6, neighboring_relation="zero-out"), "replace-one"),
         (lambda: ja.epsilon(ja.rdp(ja.Gaussian(1.0), [2]), 1e-6, neighboring_relation="zero-out"), "the curve's own"),
     ],

@@ -661,6 +661,21 @@ def test_variance_broadcasts() -> None:
         mean_estimation_variance(run, num_records=100, success_prob=1.5)
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        ja.TruncatedPoisson(ja.Gaussian(1.0), 0.5, 10, num_records=1000, max_batch_size=2),
+        ja.FixedBatches(ja.Gaussian(1.0), num_records=100, batch_size=5, num_steps=10),
+        ja.ShuffledBatches(ja.Gaussian(1.0), 10),
+        ja.ParallelPoisson(ja.Gaussian(1.0), 0.1, num_workers=2, num_steps=10),
+    ],
+    ids=lambda run: type(run).__name__,
+)
+def test_variance_is_that_of_two_kinds_of_runs(run: Any) -> None:
+    with pytest.raises(ValueError, match="must be RandomAllocation or PoissonSampled of Gaussian noise"):
+        mean_estimation_variance(run, num_records=1000, success_prob=0.5)
+
+
 # Fail closed
 
 

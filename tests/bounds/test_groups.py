@@ -199,7 +199,7 @@ def test_larger_groups_lose_more():
         (lambda: ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.4)), "sum to 1"),
         (lambda: ja.MixtureOfGaussians(0.0, (0.0, 1.0), (0.5, 0.5)), "noise_multiplier"),
         (lambda: ja.Group(ja.Gaussian(1.0), 0), "size"),
-        (lambda: ja.Group((ja.Gaussian(1.0),), 2), "it is no mechanism; must be one"),
+        (lambda: ja.Group((ja.Gaussian(1.0),), 2), "it is not a mechanism; must be one"),
     ],
 )
 def test_what_is_out_of_range_is_named(make, words):

@@ -126,8 +126,8 @@ def test_the_number_of_runs_is_calibrated():
     [
         (lambda: ja.PrivateSelection(ja.Gaussian(1.0), 0.5), "mean_runs=0.5 must be >= 1"),
         (lambda: ja.PrivateSelection(ja.Gaussian(1.0), 2.0, -1.0), r"shape=-1.0 must be above -1"),
-        (lambda: ja.PrivateSelection((ja.Gaussian(1.0),), 2.0), "it is no mechanism; must be one"),
-        (lambda: ja.PrivateSelection(1.0, 2.0), "it is no mechanism"),
+        (lambda: ja.PrivateSelection((ja.Gaussian(1.0),), 2.0), "it is not a mechanism; must be one"),
+        (lambda: ja.PrivateSelection(1.0, 2.0), "it is not a mechanism"),
     ],
 )
 def test_what_is_out_of_range_is_named(make, words):

@@ -109,7 +109,7 @@ def test_fields_are_found_by_name():
     with pytest.raises(ValueError, match=r"field='noise_multiplier' is ambiguous .*'mechanisms.0.noise_multiplier'"):
         find_field(run, "noise_multiplier")
     with pytest.raises(
-        ValueError, match=r"field='sigma' is no field of .*must be one of \['mechanism.noise_multiplier'"
+        ValueError, match=r"field='sigma' is not a field of .*must be one of \['mechanism.noise_multiplier'"
     ):
         find_field(allocation(1.0), "sigma")
     with pytest.raises(ValueError, match="mechanism=3 must be"):

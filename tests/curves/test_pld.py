@@ -660,7 +660,7 @@ def test_list_field_is_named() -> None:
 
 
 def test_unmet_precision_warns_and_stays_certified() -> None:
-    with pytest.warns(ja.PrecisionWarning, match="interval holds"):
+    with pytest.warns(ja.PrecisionWarning, match="interval is valid"):
         found = ja.epsilon_interval(ja.RandomAllocation(ja.Laplace(1.0), 1), 1e-6, precision=1e-12)
     # delta(epsilon) = 1 - exp((epsilon - 1)/2) (Balle, Barthe & Gaboardi 2018)
     check_bracket(found.lower, 1.0 + 2.0 * math.log1p(-1e-6), found.upper, ORACLE)

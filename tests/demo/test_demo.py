@@ -312,5 +312,5 @@ def test_audit_is_told_beside_what_is_certified(tmp_path: Path, capsys: pytest.C
     printed = " ".join(capsys.readouterr().out.split())
     assert "epsilon at delta = 1e-05: measured and certified" in printed
     assert "1437 canaries" in printed
-    assert "It is no bound from above" in printed
+    assert "It is not an upper bound" in printed
     assert (tmp_path / "a-audit.png").exists()

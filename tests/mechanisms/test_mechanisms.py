@@ -280,7 +280,7 @@ def test_a_list_of_traced_targets_is_told_of(ask):
 def test_what_wraps_takes_its_own_kind_only(kind, name, value):
     other = GAUSSIAN if base_fields(kind)[name].kind == "randomizer" else LOCAL
     for wrong in (value, other):
-        with pytest.raises(ValueError, match=f"{name}=.*has no analysis here: it is no "):
+        with pytest.raises(ValueError, match=f"{name}=.*has no analysis here: it is not a "):
             _with(kind, name, wrong)
 
 

@@ -468,7 +468,7 @@ def epsilon_of(mechanism: Any = POISSON, field: str = "num_steps", values: Any =
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: epsilon_of(field="num_epochs"), "field='num_epochs' is no field of"),
+        (lambda: epsilon_of(field="num_epochs"), "field='num_epochs' is not a field of"),
         (lambda: epsilon_of(ja.Composed((POISSON, GAUSSIAN)), "noise_multiplier"), "is ambiguous in"),
         (lambda: epsilon_of(values=3), "must be a one-dimensional array of finite numbers"),
         (lambda: epsilon_of(values=[1.0, math.nan]), "must be a one-dimensional array of finite numbers"),

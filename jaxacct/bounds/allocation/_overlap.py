@@ -89,7 +89,7 @@ def _accurate_cumsum(x: NDArray[Any]) -> NDArray[Any]:
 @functools.lru_cache(maxsize=64)
 def _curve(mechanism: RandomAllocation) -> RdpCurve:
     values = overlap_remove_rdp(mechanism, orders=_ORDERS.tolist())
-    return RdpCurve(_ORDERS, values, Bound.UPPER, mechanism.relation, "Dong et al. 2025")
+    return RdpCurve(_ORDERS, values, Bound.UPPER, mechanism.relation, "Dong et al. 2025", Direction.REMOVE)
 
 
 def overlap_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
