@@ -19,7 +19,7 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import down, up
 from jaxacct.special._namespace import xp
 
-TRACED_REPORTS = 1e9  # reports for which static windows are made where their number is traced
+TRACED_REPORTS = 1e9  # number of reports that static windows are made for, where the number is traced
 
 
 def _pair_of_laplace(randomizer: LaplaceReports) -> tuple[Any, Any]:

@@ -72,7 +72,7 @@ def finite_size(x: Any) -> Any:
 
 
 def log_up(x: Any, ulps: Any) -> Any:
-    """An upper bound on the true logarithm of which `x` is a rounded value: `x` + (`ulps` + 8 |x|) 2^-53.
+    """An upper bound on the logarithm that `x` approximates: `x` + (`ulps` + 8 |x|) 2^-53.
 
     This covers eight roundings of `x` itself, from sums and logarithms (4), and an error of the logarithm's argument by
     `ulps` - 1: a sum of n terms errs by n, an exponential by 4. Infinite values stay as they are.
@@ -81,7 +81,7 @@ def log_up(x: Any, ulps: Any) -> Any:
 
 
 def log_down(x: Any, ulps: Any) -> Any:
-    """A lower bound on the true logarithm that `x` rounds: `x` - (`ulps` + 8 |x|) 2^-53. See `log_up`."""
+    """A lower bound on the logarithm that `x` approximates: `x` - (`ulps` + 8 |x|) 2^-53. See `log_up`."""
     return x - ULP * (ulps + 8.0 * finite_size(x))
 
 
