@@ -40,7 +40,7 @@ def selects_several(mechanism: RandomAllocation) -> bool:
 
 
 def single_step(mechanism: RandomAllocation) -> RandomAllocation:
-    """A `RandomAllocation` that reveals no more: each record joins one step where it joined several.
+    """A `RandomAllocation` (the class) that reveals no more: each record joins one step where it joined several.
 
     Feldman & Shenfeld 2025, Lemma D.2.
     """

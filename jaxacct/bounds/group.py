@@ -85,7 +85,7 @@ def stand_in(mechanism: Group) -> Mechanism | None:
 
 
 def in_place_of(mechanism: Mechanism) -> Mechanism:
-    """The mechanism that is asked in place of `mechanism`: the `stand_in` of a group, if it has one; else itself."""
+    """What is asked in place of `mechanism`: the `stand_in` of a group, if that is not None; else itself."""
     run = stand_in(cast(Group, mechanism)) if mechanism.signature() == (Group,) else None
     return mechanism if run is None else run
 
