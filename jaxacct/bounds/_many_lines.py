@@ -26,7 +26,7 @@ from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, num_nodes
 
 # These steer running time and tightness: what they leave out is bounded and added.
 class _Tried(NamedTuple):
-    """A way to answer in the remove direction."""
+    """A way to answer questions in the remove direction."""
 
     by_ray: bool | None  # whether all moments are by rays; None: as the tails and earlier failures suggest
     share: float  # of delta, which clipping of the likelihood ratios may remove

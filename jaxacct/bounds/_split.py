@@ -14,7 +14,7 @@ from jaxacct.mechanisms import RandomAllocation
 
 
 def splits_unevenly(mechanism: RandomAllocation) -> bool:
-    """bool: whether num_steps is not a multiple of num_selected at some point; assumed where they are traced."""
+    """bool: whether num_steps is not a multiple of num_selected at some point; assumed True where they are traced."""
     steps, selected = mechanism.num_steps, mechanism.num_selected
     if type(selected) is int and (selected == 1 or type(steps) is int):  # array checks cost microseconds
         return selected != 1 and steps % selected != 0

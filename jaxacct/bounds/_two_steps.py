@@ -91,7 +91,7 @@ def _is_long(run: Any, query: Query, target: float) -> bool:
 
 
 def adds(run: Description) -> bool:
-    """bool: whether records add to a sum, so that another one may contribute nothing, as in zero-out."""
+    """bool: whether records add up, so that another record may contribute nothing, as in zero-out."""
     return type(run) in _ADDS or (type(run) in _SCHEMES and all(map(adds, run.wrapped())))
 
 

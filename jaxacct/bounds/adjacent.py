@@ -48,7 +48,7 @@ _STEPS = "triangle inequality of hockey-stick divergences (Vadhan 2017, Lemma 2.
 
 
 def _fixed(mechanism: Any) -> Adjacency | None:
-    """What is known of batches of a fixed size in the adjacency named."""
+    """What is known of a run with batches of a fixed size, in the adjacency of `mechanism`."""
     return adjacency_of(mechanism.relation, mechanism.mechanism)
 
 
@@ -135,7 +135,7 @@ _OF_FIXED_SIZE = frozenset({FixedBatches, TruncatedPoisson})
 
 
 def _draws_fixed(run: Description) -> bool:
-    """Whether its batches are of a fixed size, or cut to one."""
+    """Whether its batches have a fixed size, or are cut to a maximum size."""
     return type(run) in _OF_FIXED_SIZE
 
 

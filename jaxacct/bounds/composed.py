@@ -366,7 +366,7 @@ def _is_known(mechanism: Mechanism) -> bool:
 # for numbers that stay concrete while a program is traced; on lanes, where all numbers are arrays, it never applies
 _KNOWN = laws(applies=_is_known, known_of=known_of)
 
-# in the order in which they are asked, after their cost
+# in the order in which they are asked, arranged by cost
 _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
         gaussian.EXACT,

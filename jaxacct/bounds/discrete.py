@@ -140,7 +140,7 @@ def _compositions(total: int, parts: int) -> NDArray[np.int64]:
 
 
 def _multisets(letters: int, count: int) -> NDArray[np.int64]:
-    """Every choice of `count` of the numbers 0, .., letters - 1, with repetition, each in order, [N, count]."""
+    """Every choice of `count` of the numbers 0, .., letters - 1 with repetition, each sorted, [N, count]."""
     chosen = np.arange(letters)[:, None]
     for _ in range(count - 1):
         row, following = _ranges(chosen[:, -1], letters - 1)

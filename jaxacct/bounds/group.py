@@ -143,7 +143,7 @@ def _one_after_the_other(
         return dict.fromkeys(at.known, Ends(0.0, min(known, found)))
 
     def fixed_point() -> float:
-        """Epsilon of one record at the delta left to it, which grows with epsilon: from below it nears the least."""
+        """The least epsilon, approached from below: m times that of one record, at the delta left by the last one."""
         epsilon = 0.0
         for _ in range(_NUM_HALVINGS):
             most = target / size if epsilon == 0.0 else target * math.exp(-_log_growth(epsilon, size))

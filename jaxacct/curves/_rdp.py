@@ -1,4 +1,4 @@
-"""Renyi divergence against order."""
+"""Renyi divergences as a function of the order."""
 
 from __future__ import annotations
 
