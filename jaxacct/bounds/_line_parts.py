@@ -28,7 +28,7 @@ from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, rule
 # Largest orders of moments on rays, below each of `POWERS`: they steer running time and tightness.
 _MOST_ORDERS = tuple(0.9 * j for j in POWERS)
 MOST_ORDER = _MOST_ORDERS[-1]
-_NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where one ray for all would lose much there
+_NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where one ray for all would be too imprecise
 _MOST_SHORT, _MOST_LONG = 600, 2**14  # most nodes of the line: for rounds with lines of their own, and for others
 
 
