@@ -1,7 +1,7 @@
 """Theorems about mechanisms, and the one table of the methods that rest on them.
 
-A new bound is a function and a record in one folder; a new mechanism is a folder, and its table in the list of
-`jaxacct.bounds.composed.METHODS`.
+To add a bound, add a function and a `Method` record to one folder. To add a mechanism, add a folder, and list its table
+where `jaxacct.bounds.composed.METHODS` is made.
 """
 
 from jaxacct._method import Method
@@ -16,7 +16,8 @@ __all__ = ["METHODS", "analysis_theorem", "check_has_analysis", "methods_for"]
 def check_has_analysis(mechanism: Mechanism) -> None:
     """Raises ValueError if a number is left out, or if no method covers mechanisms of this signature.
 
-    That is its type and the types that it wraps. A number of steps, which training counts, may be left out.
+    The signature is the mechanism's type and the types that it wraps. A number of steps, which training counts, may be
+    left out.
     """
     for part, _ in mechanism.parts() if mechanism.parts()[0][0] is not mechanism else ():
         check_has_analysis(part)
@@ -26,7 +27,7 @@ def check_has_analysis(mechanism: Mechanism) -> None:
 
 
 def methods_for(mechanism: Mechanism, kind: type[Method] = Method, *, is_batch: bool = False) -> tuple[Method, ...]:
-    """A tuple of the methods of a kind that cover `mechanism`, in declared order; of a batch, some of its points.
+    """A tuple of the methods of a kind that cover `mechanism` (of a batch, some points), in declared order.
 
     Raises:
       ValueError: as `check_has_analysis`, and if a number of steps is left out.
@@ -46,6 +47,6 @@ def _what_has_one(mechanism: Mechanism) -> str:
 
 
 def analysis_theorem(mechanism: Mechanism) -> str | None:
-    """A string: the theorem by which the pair that is analysed dominates `mechanism`; None for no distribution."""
+    """A string, the theorem by which the analysed pair dominates `mechanism`; None if it has no loss distribution."""
     distribution = composed.distribution_of(mechanism)
     return None if distribution is None else distribution.source(mechanism)

@@ -1,12 +1,12 @@
 """Replaced and emptied records inside traced programs, and their Renyi divergences.
 
-What stands for a replaced record in closed form (noise of half the size) answers by its own profile and divergences. Of
-all others, with N what is released without either record, the weak triangle inequality (Mironov 2017, Proposition 11,
-with exponents of 2):
+Where a replaced record has a stand-in in closed form (half the noise), the profile and divergences are those of the
+stand-in. For all others, with N the output without either record, the weak triangle inequality is used (Mironov 2017,
+Proposition 11, with exponents of 2):
 
     D_a(P || Q) <= (a - 1/2) / (a - 1) D_2a(P || N) + D_(2a-1)(N || Q).
 
-A record that is replaced by the empty one leaves what its removal leaves, where records take part independently.
+Replacing a record by the empty one amounts to removing it, where records take part independently.
 Shapes: L is the number of lanes, A that of Renyi orders.
 """
 
@@ -27,7 +27,7 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import up
 from jaxacct.special._namespace import xp
 
-_LEAST_ORDER = 1.5  # smaller orders are read here: below it the first factor grows faster than the divergence falls
+_LEAST_ORDER = 1.5  # used for smaller orders too: below it the first factor grows faster than the divergence falls
 
 _Run = Callable[[Any], Mechanism | None]
 
@@ -38,11 +38,11 @@ DOUBLED: dict[type, Callable[[Any], Mechanism]] = {
     DiscreteGaussian: lambda run: dataclasses.replace(run, sensitivity=2 * run.sensitivity),
     Skellam: lambda run: dataclasses.replace(run, sensitivity=2 * run.sensitivity),
 }
-"""What a record that is replaced by any other loses in these: what is lost at twice the sensitivity."""
+"""For each type, the mechanism that loses as much as replacing a record by any other: that of twice the sensitivity."""
 
 
 def doubled(run: Any) -> Mechanism | None:
-    """The same of a run and of compositions, of numbers of any kind (traced ones too); None for others."""
+    """The mechanism of `DOUBLED` for a run or a composition, with any numbers (traced ones too); None for others."""
     if run.signature() != (Composed,):
         make = DOUBLED.get(type(run))
         return None if make is None else make(run)
@@ -51,7 +51,7 @@ def doubled(run: Any) -> Mechanism | None:
 
 
 class Asking(NamedTuple):
-    """How any mechanism is asked: its methods of a kind whatever its numbers, and its Renyi divergences."""
+    """The functions that find the methods of any mechanism, whatever its numbers, and its Renyi divergences."""
 
     lanes_of: Callable[..., tuple[Any, ...]]
     renyi_plan: Callable[..., Any]
@@ -60,11 +60,11 @@ class Asking(NamedTuple):
     takes_numpy: Callable[..., bool]
 
     def plans(self, run: Mechanism) -> tuple[Any, ...]:
-        """The plan of each direction of a run; empty ones where it has no Renyi divergences."""
+        """The Renyi plan of each direction of a run; empty where it has no Renyi divergences."""
         return tuple(self.renyi_plan(run, direction) for direction in run.directions)
 
     def worst(self, run: Mechanism, plans: tuple[Any, ...], orders: tuple[float, ...]) -> jax.Array:
-        """The larger over the directions [A, L]."""
+        """The Renyi divergences [A, L], the larger over the directions."""
         return functools.reduce(xp.maximum, [self.least_rdp(plan, run, orders=orders) for plan in plans])
 
 
@@ -75,7 +75,7 @@ def _profiles(asking: Asking, run: Mechanism | None) -> tuple[ProfileMethod, ...
 
 
 def _profile(asking: Asking, run_of: _Run, directions: tuple[Direction, ...], theorem: str) -> ProfileMethod:
-    """By the profiles of what stands for a mechanism, the least of them."""
+    """The method that takes the least of the profiles of the stand-in for a mechanism."""
 
     def least(name: str) -> Callable[..., jax.Array]:
         def of(mechanism: Any, given: jax.Array) -> jax.Array:
@@ -123,7 +123,7 @@ def _renyi(asking: Asking, rdp: Any, run_of: _Run, directions: tuple[Direction, 
 
 
 def replaced_on_lanes(asking: Asking) -> tuple[LaneMethod, ...]:
-    """Methods (class `LaneMethod`) of a record that is replaced: upper bounds."""
+    """Methods (class `LaneMethod`) for a record that is replaced: upper bounds."""
 
     def run_of(mechanism: Any) -> Mechanism:
         found = doubled(mechanism.mechanism)
@@ -148,7 +148,7 @@ def replaced_on_lanes(asking: Asking) -> tuple[LaneMethod, ...]:
 
 
 def emptied_on_lanes(asking: Asking, alone: _Run) -> tuple[LaneMethod, ...]:
-    """Methods (class `LaneMethod`) of a record that is replaced by the empty one: upper bounds."""
+    """Methods (class `LaneMethod`) for a record that is replaced by the empty one: upper bounds."""
 
     def rdp(mechanism: Any, *, orders: Sequence[float], parts: tuple[Any, ...]) -> jax.Array:
         """Renyi divergences [A, L], rounded up, orders from 1 to inf: those of the larger direction."""

@@ -1,9 +1,9 @@
-"""Epsilon and delta inside traced programs, from laws of points and one contour: upper ends, the worse direction.
+"""Epsilon and delta inside traced programs, from discrete laws and one contour: upper ends, the worse direction.
 
-What is released is a list of independent laws (`jaxacct.divergence.law`), each with how often it is run. One program of
-fixed size serves every number that may be traced. Derivatives are those of the sum that gave the answer, by implicit
-differentiation, from differences between laws; nothing that steers moves with them. The list of releases is made in
-`jaxacct.bounds._releases`.
+A mechanism is a list of independent releases, each with a law (`jaxacct.divergence.law`) and its number of runs. One
+program of fixed size serves every number that may be traced. Derivatives are those of the sum that gave the answer, by
+implicit differentiation, from differences between laws; numbers that only steer are held constant. The list of releases
+is made in `jaxacct.bounds._releases`.
 """
 
 from __future__ import annotations
@@ -56,33 +56,33 @@ from jaxacct.divergence.law import (
     whole,
 )
 
-_LANES_AT_ONCE = 256  # on an accelerator; a CPU answers one after another, which takes no more time and less memory
+_LANES_AT_ONCE = 256  # on an accelerator; a CPU takes one lane after another, which is no slower and needs less memory
 _POINTS = 1008  # of a law
-_BASE = 512  # of one ratio of an epoch's average
-# cosh of it: how much narrower cells are where ratios are large; no more than docs/numerics/laws.md derives widths for
+_BASE = 512  # points of the law of one ratio in an epoch's average
+# cells are narrower by cosh of this where ratios are large; at most what docs/numerics/laws.md derives widths for
 _BEND = 2.5
 _LOG_CUT = -7.0  # log of the share of delta that may become infinite losses
-_LOG_CUT_OF_BASE = -3.0  # log of the share of that which single ratios of an epoch may cut off
-# where delta is asked, the log deltas that laws are made for: first, least and largest; and how often they are made
+_LOG_CUT_OF_BASE = -3.0  # log of the share of that share which the single ratios of an epoch may cut off
+# where delta is asked: the log deltas that laws are made for (first, least, largest), and how many times they are made
 _FIRST, _LEAST, _LARGEST, _TIMES = -20.0, -60.0, -12.0, 3
 
 
 def _along(make: Callable[..., Law]) -> Callable[..., Law]:
-    """A function that makes the laws [V] of numbers [V], all of which may cut off the same share of delta."""
+    """A function that makes laws [V] from numbers [V]; each law may cut off the same share of delta."""
     return lambda log_share, *numbers: jax.vmap(functools.partial(make, log_share))(*numbers)
 
 
 def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tuple[Law, Any, Any]:
-    """Laws [R, V] of all releases for deltas like this one, how often they are run [R], and gaps [R, P].
+    """Laws [R, V] of all releases, made for deltas near this one; the number of runs of each [R]; and gaps [R, P].
 
     Args:
       given: constants [W, K], the laws of the last K releases in each direction, of which the first is taken here.
-      is_moved: static; whether there are V = 1 + P of each, the others with each of its P numbers moved by its gap.
-        Else V = 1.
+      is_moved: static; whether there are V = 1 + P laws of each release, the others with one of its P numbers moved by
+        its gap. Else V = 1.
     """
     numbers = numbers_of(of)
     numbers, counts = numbers[:, :-1], numbers[:, -1]
-    # as much for each law, however often it is run
+    # an equal share for each law, however many times it is run
     num_laws = jnp.maximum(jnp.sum(counts > 0.0), 1)
     log_shares = log_delta - jnp.log(num_laws * jnp.maximum(counts, 1.0)) + _LOG_CUT
     ends = np.cumsum([0, *(len(kinds) for kinds in of)])
@@ -141,7 +141,7 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
 
 
 def _toward(laws: Law, given: Law | None, add: Any) -> Law:
-    """The laws [R, V] of a direction: those of traced numbers serve both, what is given has one for each."""
+    """The laws [R, V] of one direction: laws of traced numbers serve both, given laws have one for each."""
     if given is None or given.points.shape[0] == 1:
         return laws
 
@@ -162,7 +162,7 @@ _WAYS = (False, True)  # remove, then add
 
 
 def _worse(ways: tuple[bool, ...], answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """The larger of the answers of the directions, the line that gave it, and whether that is the add direction."""
+    """The larger answer over the directions, the line that gave it, and whether that is the add direction."""
     if len(ways) == 1:
         return *answer(jnp.asarray(False)), jnp.asarray(False)
     found = jax.vmap(answer)(jnp.asarray(ways))
@@ -172,7 +172,7 @@ def _worse(ways: tuple[bool, ...], answer: Callable[[Any], Any]) -> tuple[Any, A
 
 
 def _drift(make: Callable[..., Releases], leaves: Any, tangents: Any, by: Any) -> Any:
-    """The change along `tangents` of what changes with each number of each release as `by` [R, P + 1] says."""
+    """The derivative along `tangents` of a value whose derivative by each number of each release is `by` [R, P + 1]."""
     active = [i for i, t in enumerate(tangents) if not isinstance(t, jax.custom_derivatives.SymbolicZero)]
 
     def numbers(*moving: Any) -> Any:
@@ -196,7 +196,7 @@ class _Lane(NamedTuple):
 
     Attributes:
       make: ``(*leaves) -> `` the releases.
-      given: the laws of those that are known, constants [W, K]; or None.
+      given: the laws of known parts, constants [W, K]; or None.
       ways: for each direction, whether it is the add direction.
     """
 
@@ -206,7 +206,7 @@ class _Lane(NamedTuple):
 
 
 def _lane_epsilon(lane: _Lane, target: Any, leaves: tuple[Any, ...]) -> Any:
-    """Epsilon at a log delta, of one lane."""
+    """Epsilon at a log delta, for one lane."""
     make, given, ways = lane
 
     def found(target: Any, laws: Law, counts: Any) -> tuple[Any, Any, Any]:
@@ -232,11 +232,11 @@ def _lane_epsilon(lane: _Lane, target: Any, leaves: tuple[Any, ...]) -> Any:
 
 
 def _lane_log_delta(lane: _Lane, at: Any, leaves: tuple[Any, ...]) -> Any:
-    """log delta at an epsilon, of one lane."""
+    """log delta at an epsilon, for one lane."""
     make, given, ways = lane
 
     def found(at: Any, is_moved: bool, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The answer, its line and direction, and the laws: made for the log delta that the laws before have given."""
+        """The answer, its line and direction, and the laws, each time made for the log delta found before."""
 
         def again(_: int, state: tuple[Any, ...]) -> tuple[Any, ...]:
             goal = jnp.clip(state[0], _LEAST, _LARGEST)
@@ -280,7 +280,7 @@ def _on_lanes(
         of = releases(*leaves)
         return harmless(of, covered(of))
 
-    # where neighbours may change places one direction stands for both
+    # where adjacency is symmetric, one direction stands for both
     lane = _Lane(make, all_given(tuple(of for of in known if of is not None)), _WAYS[: len(mechanism.directions)])
     rows, at_once = (target, *leaves), None if platform() == "cpu" else _LANES_AT_ONCE
     return jax.lax.map(lambda row: of_lane(lane, releases(*row[1:]), row[0], tuple(row[1:])), rows, batch_size=at_once)
@@ -317,7 +317,7 @@ def laws(
     known_of: Callable[[Any], Known | None] = nothing_known,
     **options: Any,
 ) -> ProfileMethod:
-    """A method (class `ProfileMethod`) for traced programs, of what `has_laws`, of records.
+    """A method (class `ProfileMethod`) for traced programs, for mechanisms with laws (`has_laws`), on records.
 
     Args:
       known_of: gives what is known of a part that has no law of traced numbers.
@@ -338,5 +338,5 @@ def laws(
 
 
 def laws_of_reports(applies: Callable[[Any], bool] = has_pair, **options: Any) -> ProfileMethod:
-    """A method (class `ProfileMethod`) as `laws`, of rounds of shuffled reports: REMOVE stands for both directions."""
+    """A method (class `ProfileMethod`) like `laws`, for rounds of shuffled reports: REMOVE stands for both ways."""
     return laws(applies, directions=(Direction.REMOVE,), **options)

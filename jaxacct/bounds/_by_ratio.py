@@ -1,4 +1,4 @@
-"""Renyi methods of releases that are known by the likelihood ratio: one for each direction, made of one function."""
+"""Renyi methods of releases described by their likelihood ratio: one for each direction, made from one function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def by_direction(rdp: _Curve, largest: _Curve, **options: Any) -> tuple[RenyiMet
     Args:
       rdp: ``(mechanism, orders=, add=, **statics) -> [A, L]``, rounded up; `add` says which direction.
       largest: ``(mechanism, add=, **statics) -> [L]``, the divergence of order inf.
-      options: fields of the methods: the theorem, the lanes, and what else differs.
+      options: the other fields of the methods, such as the theorem.
     """
 
     def made(direction: Direction) -> RenyiMethod:

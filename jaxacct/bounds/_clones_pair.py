@@ -19,7 +19,7 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import down, up
 from jaxacct.special._namespace import xp
 
-TRACED_REPORTS = 1e9  # reports for which static windows are made where their number is traced
+TRACED_REPORTS = 1e9  # number of reports that static windows are made for, where the number is traced
 
 
 def _pair_of_laplace(randomizer: LaplaceReports) -> tuple[Any, Any]:
@@ -37,7 +37,7 @@ _PAIRED = frozenset((Shuffled, randomizer) for randomizer in _PAIRS)
 
 
 def has_pair(mechanism: Mechanism) -> bool:
-    """A bool: whether one clones pair dominates each of its rounds: shuffled reports of pure randomizers."""
+    """A bool: whether one clones pair dominates each round, as it does for shuffled reports of pure randomizers."""
     return mechanism.signature() in _PAIRED and is_pure(cast(Shuffled, mechanism))
 
 
@@ -70,7 +70,7 @@ def is_pure(mechanism: Shuffled) -> bool:
 
 
 def clones_statics(mechanism: Shuffled) -> dict[str, Any]:
-    """A dict of static sizes for the clones kernels, wide enough for every lane, and whether the randomizer is pure."""
+    """A dict of static arguments of the clones kernels: a window wide enough for every lane, and purity."""
     if is_traced(mechanism) or type(mechanism.mechanism) not in _PAIRS:
         return {"window": TRACED_WINDOW, "pure": is_pure(mechanism)}
     clone_prob, _ = pair_of(_trees.map_leaves(np.asarray, mechanism.mechanism))

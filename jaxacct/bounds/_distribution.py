@@ -20,38 +20,38 @@ from jaxacct.curves._convolution import ALL_DELTAS, compose_plds
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 from jaxacct.mechanisms._base import Mechanism
 
-# What follows steers running time and tightness; every distribution is certified at any resolution. A resolution is a
-# number of cells for one standard deviation of a part's loss.
+# These constants steer running time and tightness; every distribution is certified at any resolution. A resolution is
+# the number of cells per standard deviation of a part's loss.
 _FIRST_RESOLUTION = 4.0  # where refinement starts
-_TOO_MANY_POINTS, _DEEP_POINTS = 2.0**20, 2.0**17  # by a first guess, in all and at deep deltas: some four seconds
-_FIRST_POINTS = 2.0**16  # where it starts, if there are too many
+_TOO_MANY_POINTS, _DEEP_POINTS = 2.0**20, 2.0**17  # by a first guess, in general and at deep deltas: about four seconds
+_FIRST_POINTS = 2.0**16  # points where it starts, if there would be too many
 _DEEP_RESOLUTION = 0.5  # where it starts at deep deltas, whose tails are long
-_FINE_FIRST = 32.0  # where it starts, at most, if a law costs next to nothing
-_FEW_CELLS = 2.0**14  # and the composed one has no more cells than this, or a coarser start
+_FINE_FIRST = 32.0  # where it starts at most, if laws cost next to nothing
+_FEW_CELLS = 2.0**14  # cells of the composed law at that start: if it would have more, the start is coarser
 _LAST_RESOLUTION = 768.0  # where it gives up
-_READ_RESOLUTION = 24.0  # where nothing is refined: a distribution that is known from above only
-_COARSER, _LONG_LAW = 0.125, 2.0**21  # the share of it that is looked at first, and points that are too many
+_READ_RESOLUTION = 24.0  # where nothing is refined: for distributions known only from above
+_COARSER, _LONG_LAW = 0.125, 2.0**21  # the share of it that is tried first, and the number of points that is too many
 _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
-_MUCH_WORK = 2.4e9  # pairs of points in the sums of laws, some four seconds: more is spent on what asks for more only
-_WORTH_SAYING = 1.5e9  # some two and a half seconds: what is likely to take more is said
-_FEW_POINTS = 2**17  # of distributions, by those of the look before: so many are never too many
+_MUCH_WORK = 2.4e9  # pairs of points in sums of laws, about four seconds: more is spent only for narrower widths
+_WORTH_SAYING = 1.5e9  # about two and a half seconds: a warning is given where more are likely
+_FEW_POINTS = 2**17  # points of the distributions made before: so many are never too many
 _STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
-_LOOSE, _LEAST_GROWTH = 10.0, 1.5  # times the width asked for, from which on smaller steps are made where time ends
+_LOOSE, _LEAST_GROWTH = 10.0, 1.5  # times the width asked for: above it, a smaller step is made as time ends
 _MAX_IDLE = 3  # refinements in a row without gain after which no more are tried
-_NO_GAIN = 0.99  # and this one that there is nothing to gain, at deep deltas
-_GAIN = 0.8  # a refinement that leaves more than this share of the width has gained nothing
-FINEST, _COARSEST = 2.0**-40, 16.0  # nats between losses: beyond them rounding, or overflow, is all there is
-_TAIL = 1e-7  # mass that discretising a part may take off the grid at either end, as a share of delta over the parts
-_DEEP = 1e-40  # delta below which grids resolve little: they are looked at once
-_SMALL_DELTAS = (1e-24, 1e-28, 1e-32, 1e-36, _DEEP)  # made sharp too, where a first look finds as little
+_NO_GAIN = 0.99  # at deep deltas, one refinement that leaves more than this share of the width is the last
+_GAIN = 0.8  # a refinement that leaves more than this share of the width counts as no gain
+FINEST, _COARSEST = 2.0**-40, 16.0  # nats between losses: beyond them there is only rounding, or overflow
+_TAIL = 1e-7  # mass that discretising a part may cut off at either end, as a share of delta over the number of parts
+_DEEP = 1e-40  # delta below which grids resolve little, so that one look is enough
+_SMALL_DELTAS = (1e-24, 1e-28, 1e-32, 1e-36, _DEEP)  # made sharp too, where a first look finds such a delta
 _LITTLE = 1e-5  # nats, of a part's loss: below it a refinement that changes nothing is the last
-PLAIN_TAIL = 1e-22  # that mass itself where no delta is asked for
+PLAIN_TAIL = 1e-22  # the same mass itself, where no delta is asked for
 
 Parts = Callable[[Direction], list[tuple[Pld, int]]]
 
 
 def no_gap(mechanism: Any) -> float:
-    """The float 0: no loss has mass by itself."""
+    """The float 0: no loss is an atom."""
     del mechanism
     return 0.0
 
@@ -62,20 +62,20 @@ class Distribution:
 
     Attributes:
       theorem: by which the distributions dominate the scheme; a function of the mechanism where it depends on parts.
-      parts: ``(mechanism, step, bound, tail) -> direction -> [(distribution, how often)]``.
+      parts: ``(mechanism, step, bound, tail) -> direction -> [(distribution, count)]``.
       scale: ``(mechanism) -> `` (sum of count times squared scale of the loss, sum of counts) over the parts: what a
         step is measured against.
       largest_loss: ``(mechanism) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf if none is known.
       below: as for `Method`: the mechanism itself, unless the distributions dominate it without being its own.
-      width_constant: ``(mechanism) -> `` c^2 times the relative width of epsilon at c points for one standard
-        deviation, measured.
-      gap: ``(mechanism) -> `` the distance of two losses that have mass by themselves and should be on the grid, or 0.
+      width_constant: ``(mechanism) -> `` c^2 times the relative width of epsilon at c points per standard deviation,
+        measured.
+      gap: ``(mechanism) -> `` the distance between losses that are atoms and should be on the grid, or 0.
       is_light: ``(mechanism) -> `` whether its laws cost next to nothing to make, at any resolution.
       is_from_above: ``(mechanism) -> `` whether some part is known from above only, on its own grid.
       exists: ``(mechanism) -> `` whether it can be made for these fields.
       is_symmetric: ``(mechanism) -> `` whether both directions have the same profile, so that one serves for both.
-      is_envelope: ``(mechanism) -> `` whether lower distributions speak of a pair only that is the worst case at
-        every epsilon at once; a narrow bracket of that pair leaves other methods something to find.
+      is_envelope: ``(mechanism) -> `` whether lower distributions bound only a pair that is the worst case at every
+        epsilon at once; even where the bracket of that pair is narrow, other methods may find better bounds.
       is_given: the mechanism is itself a distribution.
     """
 
@@ -94,7 +94,7 @@ class Distribution:
     is_given: bool = False
 
     def source(self, mechanism: Mechanism) -> str:
-        """By which theorem the distributions dominate `mechanism`."""
+        """The theorem by which the distributions dominate `mechanism`."""
         return self.theorem if isinstance(self.theorem, str) else self.theorem(mechanism)
 
 
@@ -104,7 +104,7 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
     The laws for an upper bound serve both directions and are made once; shared ones serve questions at several deltas.
 
     Args:
-      laws: ``(mechanism, step, side, tail) -> [(law, how often)]``.
+      laws: ``(mechanism, step, side, tail) -> [(law, count)]``.
     """
 
     def parts(mechanism: Mechanism, step: float, bound: Bound, tail: float) -> Parts:
@@ -122,10 +122,10 @@ def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw,
 
 
 def check_from_above(mechanism: Mechanism, bound: Bound) -> None:
-    """None, if `bound` is UPPER; for mechanisms of which only a dominating loss distribution is known.
+    """None if `bound` is UPPER: a check for mechanisms of which only a dominating loss distribution is known.
 
     Raises:
-      ValueError: if a lower one is asked for.
+      ValueError: if a lower bound is asked for.
     """
     if bound is Bound.LOWER:
         raise ValueError(
@@ -134,9 +134,9 @@ def check_from_above(mechanism: Mechanism, bound: Bound) -> None:
 
 
 def step_for(distribution: Distribution, mechanism: Mechanism, resolution: float) -> float:
-    """float: the step between losses, in nats, at `resolution` cells for one standard deviation of a part's loss.
+    """float: the step between losses, in nats, at `resolution` cells per standard deviation of a part's loss.
 
-    Where losses have mass by themselves, the step divides their distance, so that they lie on the grid.
+    Where the losses are atoms, the step divides their distance, so that they lie on the grid.
 
     Raises:
       TooFineError: if the step is below what doubles resolve, `FINEST`.
@@ -162,7 +162,7 @@ def plds(
 
     Upper or lower, as `bound` says; certified everywhere, also away from `deltas`.
     """
-    theorem, relation = distribution.source(mechanism), mechanism.relation  # which raises where parts differ in it
+    theorem, relation = distribution.source(mechanism), mechanism.relation  # raises where parts differ in it
     if mechanism.loses_nothing():
         return lambda direction: Pld(0.0, 2.0**-4, np.ones(1), 0.0, bound, direction, relation, theorem)
     step, sharp = step_for(distribution, mechanism, resolution), tuple(deltas)
@@ -204,17 +204,17 @@ def loss_distribution(distribution: Distribution, role: Role | Callable[[Any], R
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class DistributionMethod(BracketMethod):
-    """A bracket that is read off privacy loss distributions, which `jaxacct.pld` gives to those who ask for them."""
+    """A bracket that is read off privacy loss distributions, which `jaxacct.pld` also returns."""
 
     engine: Engine = Engine.DISTRIBUTIONS
     distribution: Distribution
 
     def is_one_sided(self, mechanism: Mechanism) -> bool:
-        """Whether it brackets nothing, since a part is known from above only."""
+        """Whether it has no lower end, as a part is known from above only, or its lower end is an envelope's."""
         return self.distribution.is_from_above(mechanism) or self.distribution.is_envelope(mechanism)
 
     def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
-        """UPPER alone where a part is known from above only."""
+        """UPPER alone where it is one-sided."""
         return frozenset({Bound.UPPER}) if self.is_one_sided(mechanism) else super().ends_for(mechanism)
 
 
@@ -237,12 +237,12 @@ def _refined(
             of = plds(distribution, mechanism, share * resolution, Bound.UPPER, tail, deltas)
             found = {d: of(d) for d in upper}
             values = {d: min(upper[d], read(loss)) for d, loss in found.items()}
-            # long, by rare large losses and deltas far below the one that is found: that is asked at in any case
+            # long because of rare large losses, and deltas far below the one found, which is asked about below anyway
             is_long = max(loss.masses.shape[0] for loss in found.values()) > share * _LONG_LAW
             if share == 1.0 or (is_long and _DEEP < max(values.values()) < 1.0):
                 upper = values
                 break
-        if query is Query.DELTA and _DEEP < (high := max(upper.values())) < 1.0:  # as epsilon is asked there
+        if query is Query.DELTA and _DEEP < (high := max(upper.values())) < 1.0:  # as where epsilon is asked
             tail = _TAIL * high / max(1, distribution.scale(mechanism)[1])
             of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, (high,))
             upper = {d: min(value, read(of(d))) for d, value in upper.items()}
@@ -273,7 +273,7 @@ class _Refinement:
 
     Attributes:
       distribution, mechanism, tail, deltas: as for `plds`.
-      read: what is asked of a distribution.
+      read: the question, as a function of a distribution.
       upper, lower: the ends in each direction.
     """
 
@@ -287,9 +287,9 @@ class _Refinement:
 
     def narrow(self, query: Query, at: Bracketing) -> None:
         """Narrows the ends until they are as close as `at` asks, or no resolution would gain more."""
-        # A fine width is reached in stages, each a tenth of the one before, from ten times the one that is meant where
-        # nothing is asked: the grids do not depend on the width asked for, but for when it is enough. So none finds
-        # less than a coarser one. A coarse look tells which direction counts; then the resolution that the stage is
+        # A fine width is reached in stages, each a tenth of the one before, from ten times the default width on. The
+        # sequence of grids does not depend on the width asked for, only where it ends; so asking for a finer width
+        # never gives less. A coarse look tells which direction counts; then comes the resolution that the stage is
         # likely to need.
         constant, stage = self.distribution.width_constant(self.mechanism), max(at.width, query.width / _STAGE)
         goal = math.sqrt(constant / stage)
@@ -304,7 +304,7 @@ class _Refinement:
             cells = num_cells(*size, self.distribution.largest_loss(self.mechanism))
             resolution = max(resolution, min(_FINE_FIRST, _FEW_CELLS / cells))
         first, shared_by = resolution, (self.distribution, self.mechanism)
-        resolution = noted(shared_by, first)  # a search starts where one of its questions ended: most is done there
+        resolution = noted(shared_by, first)  # a search starts where one of its questions ended, as most work is there
         width, high, idle, look = math.inf, math.inf, 0, self
         is_little = size[0] < _LITTLE**2 * size[1]
         spent, most, least = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width), min(self.deltas)
@@ -334,7 +334,7 @@ class _Refinement:
                     look._tighten(first)
                 return
             if query is Query.EPSILON and least < SMALLEST and rounds > 1 and resolution >= usual:
-                return  # more than that is booked outside of a law
+                return  # more mass than that is booked outside a law
             if query is Query.DELTA and high < least and rounds == 1:
                 if points is not None and points <= _FEW_POINTS:
                     deltas = (*self.deltas, *_SMALL_DELTAS)
@@ -342,7 +342,7 @@ class _Refinement:
                     continue
                 if math.isinf(width):
                     return
-            if idle >= _MAX_IDLE:  # what asks for more than is meant by default gets the last resolution too
+            if idle >= _MAX_IDLE:  # a width below the default gets the last resolution too
                 wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
                 is_dear = spent + work.at(_LAST_RESOLUTION / resolution) > most
                 if not wants_more or is_dear or is_too_large(each * _LAST_RESOLUTION):
@@ -356,7 +356,7 @@ class _Refinement:
             goal = math.sqrt(constant / stage)
             grow = 2.0 if not math.isfinite(width) else min(4.0, max(1.5, 1.1 * math.sqrt(width / stage)))
             finer = goal if begins and goal > resolution else resolution * grow
-            if resolution < usual:  # it might have been too much to start there
+            if resolution < usual:  # starting there might have been too much
                 finer = min(finer, usual, (4.0 if spent + work.at(4.0) <= most else 2.0) * resolution)
             if resolution < _LAST_SHARE * _LAST_RESOLUTION:  # else the last one would add little
                 finer = min(finer, _LAST_RESOLUTION)
@@ -371,13 +371,13 @@ class _Refinement:
             if ahead > most or is_too_large(each * finer):
                 return
             needed = max(finer, resolution * math.sqrt(width / at.width)) if math.isfinite(width) else finer
-            likely = min(spent + work.at(needed / resolution), most)  # of this one of several points
+            likely = min(spent + work.at(needed / resolution), most)  # for this one of several points
             if ahead > _MUCH_WORK * at.share or likely * pieces() > _WORTH_SAYING:
                 say_long(f"a relative width of {at.width:g} takes sums of laws of {points or 0:.1g} points and more")
             resolution = finer
 
     def _tighten(self, resolution: float) -> int | None:
-        """Narrows the ends by what distributions of a resolution say; how many points the largest of them has.
+        """Narrows the ends by distributions of one resolution; returns the number of points of the largest of them.
 
         None if they would be too large to hold. Directions that can no longer be the worse one are left as they are.
         """

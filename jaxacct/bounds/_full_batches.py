@@ -1,4 +1,4 @@
-"""How often the other records alone fill a batch of Poisson sampling, and how often a batch has copies of a record."""
+"""The probabilities that other records alone fill a Poisson-sampled batch, and that a batch has copies of a record."""
 
 import dataclasses
 import math
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from jaxacct.mechanisms import FixedBatches, TruncatedPoisson
 from jaxacct.special import binomial_tail, down, log_binomial_weights, up
 
-_LEAST_TAIL = 1e-120  # probability of more copies of a record than are listed, which count as told for certain
-_QUANTILES = (0.3, 0.6, 0.85, 0.97, 0.999)  # of the size of full batches, at which nodes are put
-_WINDOW = 2**16  # sizes of batches on either side of the mean whose probabilities are added up; beyond, a bound
+_LEAST_TAIL = 1e-120  # bound on the probability of more copies of a record than are listed, which is the worst case
+_QUANTILES = (0.3, 0.6, 0.85, 0.97, 0.999)  # of the size of full batches, at which nodes are placed
+_WINDOW = 2**16  # batch sizes on either side of the mean whose probabilities are summed; beyond them a bound is used
 
 
 class Full(NamedTuple):
-    """Bounds on the probability that the others fill a batch, and how probably a record then joins.
+    """Bounds on the probability that the other records fill a batch, and the probabilities that a record then joins.
 
-    `joins` are (probability, sampling probability): every divergence is convex in the latter, so that a spread of it to
-    neighbouring nodes that keeps the mean is an upper bound.
+    `joins` holds pairs (probability, sampling probability). Every divergence is convex in the latter, so that spreading
+    it to neighbouring nodes with the same mean gives an upper bound.
     """
 
     most: float
@@ -28,7 +28,7 @@ class Full(NamedTuple):
 
 
 def filled(run: TruncatedPoisson) -> Full:
-    """What is known (`Full`, a NamedTuple) of one step: sums over sizes M of the others, each within its error."""
+    """What is known (`Full`, a NamedTuple) of one step: sums over the number M of others, each within its error."""
     others, limit, prob = int(run.num_records) - 1, int(run.max_batch_size), float(run.sampling_prob)
     top = up(prob * (limit / (limit + 1.0)), 4)
     if limit > others:
@@ -59,9 +59,9 @@ def filled(run: TruncatedPoisson) -> Full:
 
 
 def _spread(x: NDArray[Any], weights: NDArray[Any], nodes: NDArray[Any]) -> Any:
-    """Weights of `x[nodes]`: that of each of `x`, which fall, is spread to the nodes about it so that the mean stays.
+    """Weights of `x[nodes]`: the weight of each of the decreasing `x` is split between the nodes around it.
 
-    The first and the last place are nodes.
+    The mean is kept. The first and the last place are nodes.
     """
     at = np.searchsorted(nodes, np.arange(x.size), side="right").clip(1, max(nodes.size - 1, 1)) - 1
     following = nodes[np.minimum(at + 1, nodes.size - 1)]
@@ -72,10 +72,10 @@ def _spread(x: NDArray[Any], weights: NDArray[Any], nodes: NDArray[Any]) -> Any:
 
 
 def kept(run: TruncatedPoisson) -> float:
-    """A float, the probability that a step has the record, rounded down: that it is drawn and stays.
+    """A float, the probability that the record is drawn in a step and kept, rounded down.
 
-    q E[min(1, B / (M + 1))] over the number M of others drawn. Since q P(M = m) / (m + 1) = P(S = m + 1) / N, S those
-    drawn of all N records, it is q P(M < B) + (B / N) P(S > B), where P(S > B) = q P(M >= B) + (1 - q) P(M > B).
+    q E[min(1, B / (M + 1))] over the number M of others drawn. Since q P(M = m) / (m + 1) = P(S = m + 1) / N, S the
+    number drawn of all N records, it is q P(M < B) + (B / N) P(S > B), where P(S > B) = q P(M >= B) + (1 - q) P(M > B).
     """
     records, limit, prob = int(run.num_records), int(run.max_batch_size), float(run.sampling_prob)
     if limit >= records:
@@ -92,7 +92,7 @@ def present(run: FixedBatches) -> float:
 
 
 def copies(run: FixedBatches) -> tuple[list[float], float]:
-    """A tuple: P(K = 0), P(K = 1), .. of K ~ Binomial(B, 1/N), each within 2^-44, and at least what is left beyond."""
+    """A tuple: P(K = 0), P(K = 1), .. of K ~ Binomial(B, 1/N), each within 2^-44, and a bound on the rest."""
     batch, records = int(run.batch_size), int(run.num_records)
     found = [math.exp(batch * math.log1p(-1.0 / records))]
     while found[-1] > _LEAST_TAIL and len(found) <= batch:

@@ -1,7 +1,7 @@
-"""Questions about independent rounds whose complex moments are known on the host, none of them allocated.
+"""Questions about independent rounds without random allocation, answered from complex moments on the host.
 
-Gaussian and Laplace releases, Poisson-sampled or not, and compositions of them, by one contour for each question: one
-at a time or many. See `jaxacct.bounds._line_passes`.
+Gaussian and Laplace releases, Poisson-sampled or not, and compositions of them. Each question takes one contour; one
+or many are answered at a time. See `jaxacct.bounds._line_passes`.
 """
 
 import functools
@@ -25,9 +25,9 @@ from jaxacct.mechanisms import Gaussian, Laplace, PoissonSampled
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import up
 
-# noise multipliers that are looked at
+# range of noise multipliers that are handled here
 _NOISE: dict[type, tuple[float, float]] = {Gaussian: (1e-3, 1e9), Laplace: (1.0 / MOST_LOSS, 1e5)}
-_LARGE_DELTA, _CLOSE = 0.5, 1e-9  # ends of a delta beyond the first that are no closer than this are left to others
+_LARGE_DELTA, _CLOSE = 0.5, 1e-9  # ends of a delta above the first, further apart than the second, are left to others
 _KINDS: dict[tuple[type, ...], type] = {
     **{(release,): release for release in _NOISE},
     **{(PoissonSampled, release): release for release in _NOISE},
@@ -35,7 +35,7 @@ _KINDS: dict[tuple[type, ...], type] = {
 
 
 class _Steps(NamedTuple):
-    """Steps of a mechanism that are alike, of fields [P] or scalars: the release, and how often each is run."""
+    """Equal steps of a mechanism, with fields [P] or scalars: the release, and the number of times it is run."""
 
     release: type
     noise_multiplier: Any
@@ -73,9 +73,9 @@ def _in_reach(every: Sequence[_Steps]) -> Any:
 
 
 def is_within_reach(mechanism: Mechanism, fewest: float = 0.0) -> bool:
-    """bool: whether `host_ends` knows how to handle `mechanism`, of `fewest` steps at least.
+    """bool: whether `host_ends` can handle `mechanism`, and it has at least `fewest` steps.
 
-    Scalar concrete fields, and noise neither tiny nor huge.
+    Its fields must be concrete scalars, and its noise neither tiny nor huge.
     """
     if is_traced(mechanism) or not _has_kinds(mechanism):
         return False
@@ -85,7 +85,7 @@ def is_within_reach(mechanism: Mechanism, fewest: float = 0.0) -> bool:
 
 
 def _has_laplace(mechanism: Mechanism) -> bool:
-    """Whether some rounds are of Laplace noise, and the others known."""
+    """Whether some rounds have Laplace noise, and all rounds are of kinds known here."""
     return _has_kinds(mechanism) and not is_of_gaussians(mechanism)
 
 
@@ -106,7 +106,7 @@ def _largest_loss(every: Sequence[_Steps]) -> Any:
 
 
 def _asked(every: Sequence[_Steps], adds: Any, target: Real) -> Questions:
-    """Questions of P lanes."""
+    """The `Questions` of P lanes."""
     num = len(target)
     lanes, plain = np.arange(num), [np.zeros(num)]
     rows: dict[type, list[Any]] = {Gaussian: [], Laplace: []}
@@ -129,7 +129,7 @@ def _asked(every: Sequence[_Steps], adds: Any, target: Real) -> Questions:
 def _ends(
     every: Sequence[_Steps], query: Query, target: Real, directions: Sequence[Direction], width: float
 ) -> dict[Direction, Ends[Real]]:
-    """Ends [P] in each direction, which are lanes beside each other; directions that are the same are asked once."""
+    """Ends [P] in each direction. Directions are asked together, as lanes; if they are the same, only once."""
     num = len(target)
     asked = [Direction.REMOVE] if all(np.all((of.prob == 1.0) | (of.prob == 0.0)) for of in every) else directions
     adds = np.repeat([d is Direction.ADD for d in asked], num)
@@ -164,7 +164,7 @@ def host_ends(mechanism: Any, query: Query, target: float, direction: Direction,
 
     Args:
       mechanism: rounds within reach (`is_within_reach`).
-      width: what is aimed at, of the ends' distance over the upper end.
+      width: the relative width that is aimed at: the distance of the ends over the upper end.
     """
     found = _ends(_steps(mechanism), query, np.array([target]), (direction,), width)[direction]
     return Ends(float(found.lower[0]), float(found.upper[0]))
@@ -180,9 +180,9 @@ def bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing)
 
 
 def _is_rough(query: Query, ends: Ends[Any]) -> Any:
-    """Where ends of Laplace rounds are left to loss distributions, which know large deltas better.
+    """Where ends of Laplace rounds are left to loss distributions, which are better at large deltas.
 
-    Where delta is near 1 the terms that are added up are far larger than it is.
+    Where delta is near 1, the terms of the sum are far larger than delta.
     """
     return (ends.upper > _LARGE_DELTA) & (ends.upper - ends.lower > _CLOSE) & (query is Query.DELTA)
 
@@ -219,7 +219,7 @@ def _many(
 
 
 def _moment_inversion(name: str, applies: Callable[[Any], bool], fewest: float = 0.0, **options: Any) -> BracketMethod:
-    """A method (class `BracketMethod`) of mechanisms within reach, `fewest` steps at least, asked by name to 1e-9."""
+    """A method (class `BracketMethod`) for mechanisms within reach, `fewest` steps at least, asked by name to 1e-9."""
     facts: dict[str, Any] = {
         "engine": Engine.CONTOUR,
         "name": name,
@@ -244,7 +244,7 @@ def exact(applies: Callable[[Any], bool]) -> BracketMethod:
 def beside_closed_form(applies: Callable[[Any], bool]) -> BracketMethod:
     """The method "moment inversion" (class `BracketMethod`), for mechanisms whose upper end has a closed form.
 
-    One contour gives both ends. It is asked where the lower one is wanted, after the closed form.
+    One contour gives both ends. The method is asked after the closed form, where a lower end is wanted.
     """
     return _moment_inversion("moment inversion", applies)
 

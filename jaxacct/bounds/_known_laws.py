@@ -1,7 +1,7 @@
-"""Laws of what is known while a program is traced: a part whose own numbers are concrete, by its loss distribution.
+"""Laws of parts whose numbers are known while a program is traced: made from their loss distributions.
 
-Such a part needs no law that is a program of its numbers: its distribution is made on the host, once, and is a constant
-of the program, in which how often it is run may still be traced.
+The program need not compute the law of such a part: its distribution is made on the host, once, and is a constant of
+the program. The number of times it is run may still be traced.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from jaxacct.mechanisms._base import Mechanism
 
 _POINTS = 1008  # of a law
 # What follows steers tightness and running time.
-_RESOLUTION = 96.0  # points of a distribution for one deviation of a part's loss
+_RESOLUTION = 96.0  # points of a distribution per standard deviation of a part's loss
 _MOST_POINTS = 2.0**18  # of one distribution
 
 
 class Known(NamedTuple):
-    """A part whose numbers are Python's, and what says which loss distributions it has."""
+    """A part whose numbers are Python numbers, and the declaration of its loss distributions."""
 
     part: Mechanism
     distribution: Distribution
 
 
 class Given(NamedTuple):
-    """The laws of what is known, of NumPy arrays, and how often each is released in one run of its part."""
+    """The laws of a known part, as NumPy arrays, and how many times each is released in one run of the part."""
 
     law: Law  # of [W, K, 3, G] and [W, K, 2]: W directions, remove and then add
     times: tuple[int, ...]  # [K]
 
 
 def known(mechanism: Mechanism, distribution_of: Callable[[Mechanism], Distribution | None]) -> Known | None:
-    """What is known (class `Known`) of a part; None where a number is traced or an array, or no distribution is had."""
+    """What is known (class `Known`) of a part; None where a number is traced or an array, or it has no distribution."""
     if not is_scalar(mechanism):
         return None
     distribution = distribution_of(mechanism)
@@ -55,7 +55,7 @@ def known(mechanism: Mechanism, distribution_of: Callable[[Mechanism], Distribut
 def given(of: Known) -> Given:
     """The laws (class `Given`) of a part, dominating it in each of its directions; made once.
 
-    Where its losses are too fine or too far for a distribution, the law says nothing: all is infinite.
+    Where its losses are too fine or reach too far for a distribution, the law says nothing: its loss is infinite.
     """
     part, distribution = of
     if part.loses_nothing():
@@ -74,13 +74,13 @@ def given(of: Known) -> Given:
 
 
 def _of_one_loss(part: Mechanism, mass: float, infinite_mass: float) -> Given:
-    """The law of the loss 0 alone, and of an infinite one."""
+    """The law with `mass` at the loss 0, and `infinite_mass` at infinity."""
     law = given_law(np.zeros(1), np.full(1, mass), infinite_mass, _POINTS, is_add=False)
     return Given(_stacked([_stacked([law])] * len(part.directions)), (1,))
 
 
 def _distributions(part: Mechanism, distribution: Distribution) -> dict[Direction, list[Any]]:
-    """The distributions of a part in each direction, each with how often it is released."""
+    """The distributions of a part in each direction, each with the number of times it is released."""
     scale = distribution.scale(part)
     resolution = min(_RESOLUTION, _MOST_POINTS / num_points(*scale))
     of = distribution.parts(part, step_for(distribution, part, resolution), Bound.UPPER, PLAIN_TAIL)
@@ -95,6 +95,6 @@ def _stacked(laws: list[Law]) -> Law:
 
 @functools.lru_cache(maxsize=64)
 def all_given(every: tuple[Known, ...]) -> Law | None:
-    """The laws (class `Law`) of all that is known in a program, as in `Given`; None where nothing is."""
+    """The laws (class `Law`) of all known parts of a program, as in `Given`; None where there are none."""
     laws = [given(of).law for of in every]
     return Law(*(np.concatenate(x, axis=1) for x in zip(*laws, strict=True))) if laws else None

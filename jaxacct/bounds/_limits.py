@@ -1,4 +1,4 @@
-"""Renyi divergences of order 1 (Kullback and Leibler's) and inf (the largest loss), beside those of the orders between.
+"""Renyi divergences of order 1 (Kullback-Leibler) and inf (the largest loss), beside those of the orders between.
 
 Orders are static. Divergences do not fall with the order, so that one of order 1 is at most that of any other.
 """
@@ -14,7 +14,7 @@ from jaxacct._method import BOTH, FEW_TOGETHER, Cost, RenyiMethod
 from jaxacct.bounds._orders import mixed
 from jaxacct.special._namespace import xp
 
-NEAR_ONE = 1.02  # the order that most curves are read at in the place of 1: the least of the grids
+NEAR_ONE = 1.02  # the order at which most curves are read in place of 1: the least of the grids
 
 _Curve = Callable[..., Array]
 
@@ -31,9 +31,8 @@ def with_limits(
 
     Args:
       inner: the curve of finite orders above 1.
-      one, largest: ``(mechanism, **statics) -> [L]``, the divergences of order 1 and inf; for `largest` inf if nothing
-        is given.
-      near_one: where `one` is None, the order at which `inner` is read in the place of 1.
+      one, largest: ``(mechanism, **statics) -> [L]``, the divergences of order 1 and inf; `largest` is inf by default.
+      near_one: where `one` is None, the order at which `inner` is read in place of 1.
     """
     ends = {math.inf: largest} if one is None else {1.0: one, math.inf: largest}
 

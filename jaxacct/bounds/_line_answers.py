@@ -1,6 +1,6 @@
-"""Ends of epsilon or delta from the complex moments of independent rounds, one line for each of many questions.
+"""Ends of epsilon or delta from the complex moments of independent rounds, with one line for each of many questions.
 
-Shapes: [L] lanes; [R] rounds; [B] nodes of a line.
+Shapes: [L] lanes; [R] rounds; [B] nodes of a line; [A] alias orders.
 """
 
 import math
@@ -17,28 +17,28 @@ from jaxacct.special import ULP, down, up
 
 
 def padded(found: Any, fall: Real, decay: Real) -> tuple[Real, ...]:
-    """Of rounds: log |M|, its phase and error [R, B], log M at the alias orders [R, A], and the decay [R, 1].
+    """log |M| of rounds, its phase and error [R, B], log M at the alias orders [R, A], and the decay [R, 1].
 
     Args:
-      found: log |M|, its phase and relative error [R, B], and at least log M at the alias orders [R, A].
-      fall: [R, B], at least log |M/M(a)| at each height and beyond.
+      found: log |M|, its phase and relative error [R, B], and an upper bound on log M at the alias orders [R, A].
+      fall: [R, B], an upper bound on log |M/M(a)| at each height and beyond.
       decay: [R], the same beyond the last node.
     """
     logs, phase, relative, alias = found
     most = logs[:, :1] + relative[:, :1] + np.minimum(fall, 0.0)
     lost = ~(relative < 0.3)
-    # where little is known, M and another of no larger modulus than it can have differ by at most twice that
+    # where little is known: M and a number whose modulus is no larger than |M| can be differ by at most twice that
     logs = np.where(lost, np.fmin(logs + np.log1p(relative), most), logs)
     logs = np.where(np.isnan(logs), -np.inf, logs)
     error = np.where(lost, math.log(3.0), -np.log1p(-np.minimum(relative, 0.5)))
     error = np.where(np.isfinite(logs) & np.isfinite(phase), error, np.inf)
     logs, phase = (np.where(np.isfinite(error), x, 0.0) for x in (logs, phase))
-    logs = np.where(np.isfinite(error), logs, logs[:, :1])  # as large as it may be, beside the infinite error
+    logs = np.where(np.isfinite(error), logs, logs[:, :1])  # its largest possible value, beside the infinite error
     return logs, phase, error, alias, np.minimum(decay, 0.0)[:, None]
 
 
 def added_up(of: Any, lane: Any, times: Real, num: int) -> Any:
-    """The sums [L, ..] over the rounds of each lane of `of` [R, ..], each as often as it is run."""
+    """The sums [L, ..] of `of` [R, ..] over the rounds of each lane, each multiplied by its number of runs."""
     weighted = times.reshape(-1, *(1,) * (of.ndim - 1)) * of
     if len(lane) == num and bool(np.all(lane == np.arange(num))):
         return weighted
@@ -48,22 +48,22 @@ def added_up(of: Any, lane: Any, times: Real, num: int) -> Any:
 
 
 def roundings(lane: Any, num: int) -> Any:
-    """By how many ULP [L] of the sum of the sizes what `added_up` gives may be wrong, and two more.
+    """The error [L] of `added_up`, in ULP of the sum of the sizes, plus two.
 
-    Of K rounds a term is multiplied once and added K - 1 times; as many again for what they are booked with.
+    Of K rounds a term is multiplied once and added K - 1 times; as many again for the bound itself.
     """
     return 2.0 * np.bincount(lane, minlength=num) + 2.0
 
 
 def at_nodes(rows: Any, lane: Any, times: Real, num: int) -> tuple[Real, Real, Real]:
-    """log |M|, its phase and its error [L, B] of all rounds of a lane together, from those of the rounds [R, B]."""
+    """log |M|, its phase and its error [L, B] for all rounds of a lane together, from those of the rounds [R, B]."""
     logs, phase, error = (added_up(x, lane, times, num) for x in rows)
     sizes = added_up(np.abs(rows[0]) + np.abs(rows[1]) + rows[2], lane, times, num)
     return logs, phase, error + ULP * roundings(lane, num)[:, None] * sizes
 
 
 def together(rows: Any, lane: Any, times: Real, num: int) -> LineMoments:
-    """`LineMoments` [.., L] of all rounds of a lane together, from those of the rounds [R, ..] (see `padded`)."""
+    """`LineMoments` [.., L] of all rounds of a lane together, from the rounds [R, ..] as `padded` returns them."""
     *nodes, alias, decay = rows
     ulps = roundings(lane, num)[:, None]
     alias = up(added_up(alias, lane, times, num), ulps)
@@ -72,7 +72,7 @@ def together(rows: Any, lane: Any, times: Real, num: int) -> LineMoments:
 
 
 def summed(parts: list[LineMoments]) -> LineMoments:
-    """`LineMoments` (a class) of independent rounds together."""
+    """`LineMoments` (a class) of several independent parts together."""
     if len(parts) == 1:
         return parts[0]
     num = parts[0].log_modulus.shape[1]
@@ -83,7 +83,7 @@ def summed(parts: list[LineMoments]) -> LineMoments:
 def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dropped: Real) -> Ends[Real]:
     """Ends [L] of epsilon or delta from the moments of all rounds together on the lines.
 
-    `dropped` [L] is at least what delta lacks: the true one lies between what the moments give and that more.
+    `dropped` [L] bounds what is missing from delta: the true delta exceeds that of the moments by at most this.
     """
     numbers = np.arange(len(np.asarray(moments.phase)))[:, None]
     heights, used = choice.step * numbers, numbers < choice.num_nodes

@@ -1,6 +1,6 @@
 """Which line of complex moments answers a question about a composition best, for many questions at once.
 
-Nothing here certifies anything: any line gives valid ends.
+Nothing here needs to be certified: any line gives valid ends.
 
 Shapes: [L] lanes; [K] orders whose moments are known; [A] orders that are asked for.
 """
@@ -15,25 +15,25 @@ from jaxacct.divergence._inversion import ALIAS_FACTORS
 from jaxacct.divergence.allocation._grid import Real
 
 # These steer running time and tightness: what they leave out is bounded and added.
-_SPARED = 0.5  # in log: for fewer nodes the line may lie where what is summed is larger by as much
-_FALL = 30.0  # the moments are followed until the rest is e^-30 of delta
-_ALIASES = 26.0  # copies of delta on the left are e^-26 of it
+_SPARED = 0.5  # in log: to save nodes the line may lie where the integrand is larger by this much
+_FALL = 30.0  # the line is followed until the rest is e^-30 of delta
+_ALIASES = 26.0  # alias copies of delta on the left are e^-26 of it
 ALIAS_ORDERS = np.asarray(ALIAS_FACTORS)
 
 
 class Choice(NamedTuple):
-    """The lines of lanes [L]: order a, spacing and number of the nodes, and orders whose moments bound the copies."""
+    """The lines of lanes [L]: order a, spacing and number of the nodes, and orders whose moments bound the aliases."""
 
     order: Real
     step: Real
     num_nodes: Any  # whole
     aliases: Real  # [L, A]
-    epsilon: Real  # about the answers'
+    epsilon: Real  # of the answers, approximately
     log_delta: Real
 
 
 def best(query: Query, target: Real, orders: Real, logs: Real) -> tuple[Any, Real]:
-    """Which of the orders [L, K] has the least bound by its moment, about; and about that bound [L]."""
+    """The index of the order [L, K] whose moment gives about the least bound; and that bound [L], approximately."""
     constant = np.log(orders) + 2.0
     if query is Query.EPSILON:
         found = (logs - np.log(target)[:, None] - constant) / (orders - 1.0)
@@ -59,10 +59,11 @@ def choose(
     order: Real | None = None,
     share: float = 1.0,
 ) -> tuple[Any, Choice]:
-    """Which of the orders [L, K], increasing, to take; `Choice`, where log |M| falls by about `falls` [L] b^2/2.
+    """The index of the order to take from `orders` [L, K], increasing, and the `Choice`.
 
-    The order is about the best one's distance from 1 times `pull`, unless it is given. Moments that bound aliases are
-    to be had up to `furthest` of it. A guessed epsilon counts as `share` of it where copies are kept small.
+    log |M| falls by about `falls` [L] b^2/2. Unless `order` is given, the order's distance from 1 is about that of the
+    best one times `pull`. Moments that bound aliases are available up to `furthest` times that distance. Aliases are
+    kept small for `share` times a guessed epsilon.
     """
     at, value = best(query, target, orders, logs)
     every = np.arange(len(at))
@@ -95,7 +96,7 @@ def choose(
 
 
 def interpolated(at: Real, orders: Real, logs: Real) -> Real:
-    """About log M at orders `at` [L, A] from `orders` and `logs` [L, K]; inf beyond the last."""
+    """Approximate log M at orders `at` [L, A], interpolated from `orders` and `logs` [L, K]; inf beyond the last."""
     above = (orders[:, None, :] < at[:, :, None]).sum(2)
     j = np.clip(above, 1, orders.shape[1] - 1)
     x0, x1, y0, y1 = (np.take_along_axis(x, i, 1) for x in (np.log(orders - 1.0), np.log(logs)) for i in (j - 1, j))

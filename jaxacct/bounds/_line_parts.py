@@ -1,7 +1,7 @@
-"""What a composition is made of, on one line of complex moments for each of many questions.
+"""The parts of a composition, on one line of complex moments for each of many questions.
 
-Runs of random allocation, either direction, and Gaussian and Poisson-sampled steps: each kind says what it can do by a
-`Part`, which `jaxacct.bounds._many_lines` puts together.
+Each kind of part (runs of random allocation in either direction, Gaussian and Poisson-sampled steps) implements `Part`;
+`jaxacct.bounds._many_lines` puts the parts together.
 
 Shapes: [L] lanes, of which each is a question; [F] families of rounds, [R] rounds (`_line_questions.Rounds`); [A]
 orders; [B] nodes of a line.
@@ -25,45 +25,45 @@ from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._ray_moments import MOST_NODES, POWERS, RayMoments, log_moment_guess
 from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, rule
 
-# Of moments on rays, below each of `POWERS`: they steer running time and tightness.
+# Largest orders of moments on rays, below each of `POWERS`: they steer running time and tightness.
 _MOST_ORDERS = tuple(0.9 * j for j in POWERS)
 MOST_ORDER = _MOST_ORDERS[-1]
-_NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where the loss at one for all would be large
-_MOST_SHORT, _MOST_LONG = 600, 2**14  # nodes of the line: of rounds by lines of their own, and of others
+_NEARER, _LOOSE = 6.0, 1e4  # small heights get a ray of their own where one ray for all would be too imprecise
+_MOST_SHORT, _MOST_LONG = 600, 2**14  # most nodes of the line: for rounds with lines of their own, and for others
 
 
 class Part(Protocol):
-    """Some rounds of each question, whose moments are had together."""
+    """Some rounds of each question, whose moments are computed together."""
 
     most_nodes: int  # of the line
-    families: Any  # which families of the questions it has: [F'], whole
+    families: Any  # indices of the questions' families that it holds: [F'], whole
 
     @property
     def falls(self) -> Real:
-        """log |M| of all rounds of a lane together falls by about this [L] times b^2/2, or more."""
+        """log |M| of all rounds of a lane together falls by about this [L] times b^2/2, or by more."""
 
     @property
     def dropped(self) -> Real:
-        """[L]: at least what delta lacks by what was taken away from the rounds."""
+        """[L]: an upper bound on what is missing from delta, as mass was removed from the rounds."""
 
     def seen(self, choice: Choice) -> Real:
-        """What `falls` would have to be [L] for the fall over whole lines to be that of the moments, about."""
+        """Approximately the value of `falls` [L] at which the fall over whole lines equals that of the moments."""
 
     def guess(self, orders: Real) -> Real:
-        """About log of the moments [L, A] of all rounds of a lane at `orders` [L, A]; inf where they cannot be had."""
+        """Approximate log moments [L, A] of all rounds of a lane at `orders` [L, A]; inf where they are unavailable."""
 
     def real(self, orders: Real) -> Real:
-        """The same near the orders prepared for, from the moments themselves where guesses are bad."""
+        """As `guess`, near the orders prepared for; from the moments themselves where guesses are bad."""
 
     def prepare(self, choice: Choice) -> tuple[Any, Any]:
-        """Plans moments on the lines chosen; which families that serves, bool [F'], and how many nodes it takes [L]."""
+        """Plans moments on the chosen lines; returns which families these serve, bool [F'], and node numbers [L]."""
 
     def on(self, choice: Choice, some: Any) -> LineMoments:
         """`LineMoments` [.., S] of all rounds of each of `some` lanes [S], on their lines `choice` [S]."""
 
 
 class _Some(NamedTuple):
-    """Rounds of some lanes: which they are, and the place of the lane of each among those lanes."""
+    """Rounds of some lanes: their indices, and the place of the lane of each among those lanes."""
 
     families: Any  # whole
     rounds: Any  # whole
@@ -81,27 +81,27 @@ def _some(rounds: Rounds, some: Any) -> _Some:
 
 
 def _heights(choice: Choice, lane: Any) -> Real:
-    """The heights of the nodes of rounds, and last that of the first node left out [R, B + 1]."""
+    """The heights [R, B + 1] of the nodes of rounds, and last that of the first node left out."""
     heights = choice.step[lane, None] * np.append(np.arange(int(choice.num_nodes.max())), 0.0)
     heights[:, -1] = (choice.step * choice.num_nodes)[lane]
     return heights
 
 
 def _largest(rounds: Rounds, of: Any) -> Any:
-    """The largest [L] of whole numbers `of` [F] over the families of each lane."""
+    """The maximum [L] of whole numbers `of` [F] over the families of each lane."""
     out = np.zeros(rounds.num, int)
     np.maximum.at(out, rounds.lane, of)
     return out
 
 
 class Clipped:
-    """Rounds of allocation, remove direction, without their largest ratios.
+    """Rounds of allocation, remove direction, without their largest likelihood ratios.
 
     Args:
-      rounds: those of the questions.
-      families: which of their families these are.
-      mass: [F], the probability that may be taken away.
-      size: nodes of the rule.
+      rounds: the rounds of the questions held here.
+      families: the indices of their families.
+      mass: [F], the probability that may be removed.
+      size: number of quadrature nodes.
     """
 
     most_nodes = _MOST_SHORT
@@ -155,24 +155,24 @@ class Clipped:
 
 
 def _joined(columns: list[tuple[Real, Real, Real, Real]], fall: Real) -> tuple[Real, ...]:
-    """What `padded` makes of moments on rays, round by round; of lines of different lengths the longest is taken."""
+    """`padded` for moments on rays, round by round; lines of different lengths are padded to the longest."""
     count = fall.shape[1] - 1
     logs, phase, relative = (np.stack([np.pad(x[k], (0, count - len(x[k]))) for x in columns]) for k in range(3))
     return padded((logs, phase, relative, np.stack([x[3] for x in columns])), fall[:, :-1], fall[:, -1])
 
 
 class _OnRay:
-    """The moments of one round, whole: remove direction, orders to `MOST_ORDER`; or add, any order.
+    """The moments of one whole round: remove direction, orders to `MOST_ORDER`; or add direction, any order.
 
-    A ray for large heights is less precise at small ones, by a factor of about height^(j - order): these may have
-    another.
+    A ray for large heights is less precise at small ones, by a factor of about height^(j - order): small heights may
+    have a second ray.
     """
 
     def __init__(self, far: RayMoments, near: RayMoments | None, most: float, direction: Direction):
         self._far, self._near, self._most, self._sign = far, near, most, direction
 
     def __call__(self, order: float, step: float, count: int, aliases: Real) -> tuple[Real, Real, Real, Real]:
-        """log |M|, its phase, its relative error [B], at least log M [A] at the orders `aliases`."""
+        """log |M|, its phase, its relative error [B], and an upper bound on log M [A] at the orders `aliases`."""
         if self._sign is Direction.ADD:
             logs, phase, relative = self._far(1.0 - order, step, count)
             return logs, -phase, relative, np.maximum(self._far.real(1.0 - aliases), 0.0)
@@ -186,7 +186,7 @@ class _OnRay:
         return (*found, self.least(aliases))
 
     def least(self, orders: Real) -> Real:
-        """At least log M [A] at real orders: where rays do not reach by the chord between whole ones; it is convex."""
+        """An upper bound on log M [A] at real orders: beyond the rays by chords between whole orders (it is convex)."""
         of = self._far
         whole = integer_log_moments(of.noise_multiplier, of.num_steps)
         chord = np.interp(orders, np.arange(1.0, len(whole) + 1.0), whole, right=math.inf) * (1.0 + 2.0**-48)
@@ -195,8 +195,8 @@ class _OnRay:
 
 
 def _removed_on_rays(noise: float, steps: Real, times: Real, order: float, height: float) -> list[_OnRay]:
-    """Of the rounds of a family, remove direction, on one ray; none of them where that would be long."""
-    # moments of orders above it are wanted too, against the copies
+    """The moments of the rounds of a family, remove direction, on one ray; none where the ray would be too long."""
+    # moments of orders above it are wanted too, to bound aliases
     index = int(np.searchsorted(_MOST_ORDERS, 1.0 + 1.02 * (order - 1.0)))
     if index == len(POWERS):
         return []
@@ -218,7 +218,7 @@ def _removed_on_rays(noise: float, steps: Real, times: Real, order: float, heigh
 
 
 def _added_on_rays(noise: float, steps: Real, order: float, height: float) -> list[_OnRay]:
-    """The same in the add direction."""
+    """The same as `_removed_on_rays`, in the add direction."""
     p, out = order - 1.0, []
     for t in steps:
         table = RayMoments(noise, t, 0, height, (-1.6 * p, -0.4 * p))
@@ -229,7 +229,7 @@ def _added_on_rays(noise: float, steps: Real, order: float, height: float) -> li
 
 
 def _on_rays(tables: dict[int, _OnRay], rounds: Rounds, mine: _Some, choice: Choice) -> LineMoments:
-    """`LineMoments` of rounds, each by its own sums."""
+    """`LineMoments` of rounds, each computed by sums of its own."""
     heights = _heights(choice, mine.lane)
     aliases = choice.aliases
     columns = []
@@ -242,11 +242,11 @@ def _on_rays(tables: dict[int, _OnRay], rounds: Rounds, mine: _Some, choice: Cho
 
 
 class Rays:
-    """Rounds of allocation, remove direction, whole.
+    """Whole rounds of allocation, remove direction.
 
     Args:
-      rounds: those of the questions.
-      families: which of their families these are.
+      rounds: the rounds of the questions held here.
+      families: the indices of their families.
     """
 
     most_nodes = _MOST_LONG
@@ -293,12 +293,12 @@ class Rays:
 
 
 class Added:
-    """Rounds of allocation, add direction: by samples of their profiles, or on rays where these would be too many.
+    """Rounds of allocation, add direction: from samples of their profiles, or on rays where samples would be too many.
 
     Args:
-      rounds: those of the questions.
-      scale: [L], about the deviation of the composed loss.
-      size: nodes of the rule.
+      rounds: the rounds of the questions.
+      scale: [L], approximate standard deviation of the composed loss.
+      size: number of quadrature nodes.
     """
 
     most_nodes = _MOST_LONG
@@ -349,7 +349,7 @@ class Added:
             found.append(
                 _on_rays(self._tables, rounds, mine._replace(rounds=mine.rounds[ray], lane=mine.lane[ray]), choice)
             )
-        far = self._plan.centre > 1.0  # a table is of one kind of lines (`plain_line`)
+        far = self._plan.centre > 1.0  # a table holds one kind of lines (`plain_line`)
         for kind in (by_samples & far[mine.families], by_samples & ~far[mine.families]):
             if not kind.any():
                 continue

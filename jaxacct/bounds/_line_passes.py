@@ -1,4 +1,4 @@
-"""Ends of questions about steps alone, whose losses may be nearly atoms: lines are compared, and followed far.
+"""Ends for questions about steps without allocation, whose losses may be nearly atoms: several long lines are compared.
 
 Shapes: [L] lanes, of which each is a question.
 """
@@ -22,30 +22,30 @@ from jaxacct.special import with_few_bits
 
 # All of these steer cost and tightness only: every end is certified whatever they are.
 _LONGER = np.array([[1.0, 1.15, 1.4], [1.7, 2.2, 3.5]])  # lengths tried together, in units of the guess
-# nodes on a line: one that wants more than the first number is cut to the second, and its ends are wider
+# nodes on a line: a line that wants more than the first number is cut to the second, and its ends are wider
 _BUDGET, _CUT = 1_000_000, 16_000
-_NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
-_HOPELESS = 1e3  # an upper end beyond so many times 1 + the epsilon expected is no answer
-_PASSES = 3  # lines tried: a later one knows better where the answer is
+_NODE_BITS = 20  # significant bits of the node spacing: so few that every node is an exact double
+_HOPELESS = 1e3  # an upper end beyond this many times 1 + the epsilon expected is no answer
+_PASSES = 3  # lines tried: for later ones it is better known where the answer is
 _GOAL = 1e-6  # relative width at which no other line is tried; or the width asked for, if that is less
-_SAME = 1e-3  # relative: where the next line would be chosen for a point this close to the last one, it is the same
-_LANES = 16  # chosen for together
-_NODES = 2**12  # nodes of lines that are summed over together
-_FEW, _PER_OCTAVE = 64, 1.5  # lines with fewer nodes are as good as of one length, and kinds of lengths beyond
+_SAME = 1e-3  # relative: a next line for a point this close to the last one would be the same
+_LANES = 16  # lanes whose lines are chosen together
+_NODES = 2**12  # nodes of lines that are summed together
+_FEW, _PER_OCTAVE = 64, 1.5  # lines with fewer nodes count as equally long; above, kinds of lengths per octave
 
 
 class _Line(NamedTuple):
-    """What is summed over for questions [L]: their lines, where they end, and whether there is one."""
+    """The lines of questions [L], the fall beyond their ends, and whether there is a line."""
 
     choice: Choice
-    fall: Real  # at least log |M(a + iy) / M(a)| beyond the last node
+    fall: Real  # upper bound on log |M(a + iy) / M(a)| beyond the last node
     usable: Any
 
 
 def _chosen(of: Questions, part: Steps, query: Query, near: Real | None) -> tuple[_Line, Real]:
-    """The lines, chosen for the answers `near` if these are known; and upper ends [L], where one moment tells them.
+    """The lines, chosen for the answers `near` if these are known; and upper ends [L] where one moment gives them.
 
-    The moments are followed as long as the certified decay wants it.
+    The lines are as long as the certified decay requires.
     """
     falls = part.falls
     scale = np.where(falls > 0.0, falls, 1.0) ** -0.5
@@ -53,7 +53,7 @@ def _chosen(of: Questions, part: Steps, query: Query, near: Real | None) -> tupl
     logs = part.guess(orders)
     known = (near, np.log(of.target)) if query is Query.EPSILON else (of.target, None if near is None else np.log(near))
     choice = _contour.choose_lines(orders, logs, part.modulus, scale, *known)
-    upper, usable = np.full(len(scale), query.worst), choice.usable & (falls > 0.0)  # elsewhere they have underflowed
+    upper, usable = np.full(len(scale), query.worst), choice.usable & (falls > 0.0)  # elsewhere they underflowed
     too_high = choice.highest > part.highest
     if np.any(usable & too_high):
         at = np.flatnonzero(usable & too_high)
@@ -89,7 +89,7 @@ def _chosen(of: Questions, part: Steps, query: Query, near: Real | None) -> tupl
 
 
 def _by_lines(of: Questions, query: Query, near: Real | None) -> tuple[Ends[Real], Any]:
-    """Ends [L] by one line each; and where one was found, bool [L]."""
+    """Ends [L] by one line each; and where a line was found, bool [L]."""
     num = len(of.target)
     lower, upper = np.zeros(num), np.full(num, query.worst)
     blocks, lines = _alike(of), list[Any]()
@@ -117,7 +117,7 @@ def _by_lines(of: Questions, query: Query, near: Real | None) -> tuple[Ends[Real
 
 
 def _alike(of: Questions) -> list[Any]:
-    """Blocks of lanes, whose rules are about as long."""
+    """Blocks of lanes with quadrature rules of similar lengths."""
     num = len(of.target)
     if num <= _LANES:
         return [np.arange(num)]
@@ -133,7 +133,7 @@ def _least_noise(of: Questions) -> Real:
 
 
 def _together(nodes: Any, rules: Real, lanes: Any) -> Iterator[Any]:
-    """Blocks of lanes with about as many nodes, and with rules that are about as long as those of others near them."""
+    """Blocks of lanes with similar numbers of nodes, sorted so that the lengths of their rules are similar too."""
     kinds = np.ceil(_PER_OCTAVE * np.log2(np.maximum(nodes[lanes], _FEW) / _FEW))
     order = np.lexsort((rules[lanes], kinds))
     lanes, kinds, start = lanes[order], kinds[order], 0
@@ -146,10 +146,10 @@ def _together(nodes: Any, rules: Real, lanes: Any) -> Iterator[Any]:
 
 
 def ends_of_steps(of: Questions, query: Query, width: float) -> Ends[Real]:
-    """Certified ends [L], of questions without rounds of allocation; at worst (0, worst).
+    """Certified ends [L] for questions without rounds of allocation; at worst (0, worst).
 
-    Where a line is higher than moments can be had, the upper end is by a single one, and nothing is said from below.
-    Several lines are tried, until the ends are as close as `width` and 1e-6, relative to them.
+    Where a line is higher than moments can be computed, the upper end is by a single moment, and the lower end is 0.
+    Several lines are tried, until the relative distance of the ends is at most `width` and 1e-6.
     """
     num, width = len(of.target), min(width, _GOAL)
     lower, upper = np.zeros(num), np.full(num, query.worst)

@@ -1,7 +1,7 @@
 """Questions about compositions of allocation rounds, Gaussian and Laplace steps, sampled or not: one direction each.
 
-A *family* is made of the rounds of a question that share a noise multiplier and have about the same length: one
-transform of a step's likelihood ratio, and one line behind their moments, serve all of them.
+A *family* consists of rounds of a question with the same noise multiplier and about the same length: one transform of a
+step's likelihood ratio, and one line behind their moments, serve all of them.
 
 Shapes: [L] lanes, of which each is a question; [F] families; [R] rounds of allocation.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from jaxacct._types import Direction
 from jaxacct.divergence.allocation._grid import Real
 
-_ALIKE = 1.25  # lengths of the rounds of one family, the largest over the least: steers running time
+_ALIKE = 1.25  # the longest round of a family over the shortest, at most: steers running time
 
 
 class Rounds(NamedTuple):
@@ -26,11 +26,11 @@ class Rounds(NamedTuple):
     noise_multiplier: Real  # [F]
     family: Any  # [R]
     steps: Real  # [R]
-    times: Real  # [R], how often each is run
+    times: Real  # [R], number of runs of each
 
     @property
     def uses(self) -> Real:
-        """How often a family is run [F]."""
+        """The number of rounds run of each family [F]."""
         return np.bincount(self.family, self.times, len(self.lane))
 
     @property
@@ -39,13 +39,13 @@ class Rounds(NamedTuple):
         return np.bincount(self.family, self.times * self.steps, len(self.lane)) / self.uses
 
     def at(self, lanes: Any) -> "Rounds":
-        """Those of some lanes, which become 0, 1, .."""
+        """The rounds of some lanes, which are renumbered 0, 1, .."""
         place = np.full(self.num, -1)
         place[lanes] = np.arange(len(lanes))
         return self.where(place[self.lane] >= 0)._replace(num=len(lanes), lane=place[self.lane[place[self.lane] >= 0]])
 
     def where(self, kept: Any) -> "Rounds":
-        """Those of some families, bool [F]."""
+        """The rounds of the families `kept`, bool [F]."""
         place, mine = np.cumsum(kept) - 1, kept[self.family]
         return Rounds(
             self.num,
@@ -57,22 +57,22 @@ class Rounds(NamedTuple):
         )
 
     def total(self, of: Any) -> Any:
-        """The sum [L, ..] over the families of each lane of `of` [F, ..]."""
+        """The sum [L, ..] of `of` [F, ..] over the families of each lane."""
         out = np.zeros((self.num, *np.shape(of)[1:]))
         np.add.at(out, self.lane, of)
         return out
 
 
 class Sampled(NamedTuple):
-    """Steps of one release each, that a record joins with some probability; `Laplace` ones also with 1."""
+    """Steps of one release each that a record joins with some probability, which may be 1 for `Laplace` steps."""
 
     lane: Any  # [R], their question
     noise_multiplier: Real  # [R]
     prob: Real  # [R]
-    times: Real  # [R], how often each is run
+    times: Real  # [R], number of runs of each
 
     def at(self, lanes: Any, num: int) -> "Sampled":
-        """Those of some of `num` lanes, which become 0, 1, .."""
+        """The steps of some of `num` lanes, which are renumbered 0, 1, .."""
         place = np.full(num, -1)
         place[lanes] = np.arange(len(lanes))
         own = place[self.lane]
@@ -86,29 +86,29 @@ class Sampled(NamedTuple):
 
 
 def no_rounds(num: int) -> Rounds:
-    """`Rounds` (a class) of `num` questions without any."""
+    """`Rounds` (a class) of `num` questions that have none."""
     empty, none = np.zeros(0), np.zeros(0, int)
     return Rounds(num, none, empty, none, empty, empty)
 
 
 def sampled(every: Sequence[tuple[float, float, float]], lane: int = 0) -> Sampled:
-    """`Sampled` (a class) of one question, from noise multiplier, probability and number of steps."""
+    """`Sampled` (a class) of one question, from tuples of noise multiplier, probability and number of steps."""
     columns = np.array(every, np.float64).reshape(-1, 3).T
     return Sampled(np.full(len(every), lane), *columns)
 
 
 class Questions(NamedTuple):
-    """What is asked, of which composition."""
+    """Questions: the target, the direction and the composition of each."""
 
     target: Real  # [L], delta or epsilon
-    adds: Any  # bool [L]: whether the direction is that of adding a record; where rounds are allocated, all have one
+    adds: Any  # bool [L]: whether the direction is ADD; with allocation rounds, the same for all
     rounds: Rounds
     variance: Real  # [L], of the loss of all Gaussian steps together: the sum of 1/sigma^2
     sampled: Sampled  # Gaussian steps, probabilities below 1
     laplace: Sampled  # Laplace steps
 
     def at(self, lanes: Any) -> "Questions":
-        """Some of them."""
+        """The questions of some lanes."""
         num = len(self.target)
         if num == len(lanes) == 1:
             return self
@@ -123,19 +123,19 @@ class Questions(NamedTuple):
 
     @property
     def direction(self) -> Direction:
-        """That of all."""
+        """The direction of the first question, for questions that share it."""
         return Direction.ADD if self.adds[0] else Direction.REMOVE
 
     @property
     def is_plain(self) -> Any:
-        """Which consist of allocation rounds and Gaussian steps alone, bool [L]."""
+        """Which questions are about allocation rounds and Gaussian steps alone, bool [L]."""
         out = np.ones(len(self.target), bool)
         for every in (self.sampled, self.laplace):
             out[every.lane] = False
         return out
 
     def plain(self) -> tuple[Any, Real, Real, Real]:
-        """What is not sampled, as rounds: their lanes, noise multipliers, lengths (1: Gaussian) and how often."""
+        """What is not sampled, as rounds: lanes, noise multipliers, lengths (1: Gaussian) and numbers of runs."""
         rounds, gaussian = self.rounds, np.flatnonzero(self.variance > 0.0)
         ones = np.ones(len(gaussian))
         noise = rounds.noise_multiplier[rounds.family]
@@ -157,7 +157,7 @@ def question(
     """One question (class `Questions`).
 
     Args:
-      plain: noise multiplier, steps (1: a Gaussian step) and number of rounds.
+      plain: noise multiplier, number of steps (1: a Gaussian step) and number of rounds.
       gaussian, laplace: noise multiplier, sampling probability and number of steps.
       direction: whose pair is asked about.
       target: delta or epsilon.
@@ -186,7 +186,7 @@ def question(
 
 
 def epochs(noise_multiplier: Real, steps: Real, first_times: Real, second_times: Real) -> Rounds:
-    """`Rounds` (a class) of questions [L]: `first_times` runs of `steps`, `second_times` of one step more."""
+    """`Rounds` (a class) of questions [L]: `first_times` runs of `steps` steps, `second_times` of one step more."""
     num = len(steps)
     second = np.flatnonzero(second_times > 0)
     return Rounds(

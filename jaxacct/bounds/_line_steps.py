@@ -17,8 +17,8 @@ from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.gaussian._sampled_step import SampledSteps
 from jaxacct.special import down, up
 
-_DIGITS = 37.0  # in log: what the rule behind a step's moment may leave out, for all of them: it steers only
-_MOST_LONG = 2**14  # nodes of a line beside rounds of allocation
+_DIGITS = 37.0  # minus the log of what the rules behind all steps' moments may leave out: it steers only
+_MOST_LONG = 2**14  # most nodes of a line shared with rounds of allocation
 
 
 class _Kind:
@@ -30,17 +30,17 @@ class _Kind:
         self.moments: Any = None
 
     def total(self, of: Any) -> Any:
-        """The sum [L, ..] over the steps of each lane of `of` [R, ..], each as often as it is run."""
+        """The sum [L, ..] of `of` [R, ..] over the steps of each lane, each multiplied by its number of runs."""
         return added_up(of, self.lane, self.times, self._num)
 
     def least(self, of: Real) -> Real:
-        """The least [L] of `of` [R]; inf where a lane has no such steps."""
+        """The least [L] of `of` [R] over the steps of each lane; inf where a lane has no such steps."""
         out = np.full(self._num, np.inf)
         np.minimum.at(out, self.lane, of)
         return out
 
     def at(self, lanes: Any) -> "_Kind":
-        """Those of some lanes, with their rules."""
+        """The steps of some lanes, with their rules."""
         place = np.full(self._num, -1)
         place[lanes] = np.arange(len(lanes))
         own = place[self.lane]
@@ -76,7 +76,7 @@ class Steps:
         self._tolerance = -_DIGITS - np.log1p(count)
 
     def at(self, lanes: Any) -> "Steps":
-        """Those of some lanes, as they are prepared."""
+        """The steps of some lanes, as prepared so far."""
         if len(lanes) == len(self._variance) and np.all(lanes == np.arange(len(lanes))):
             return self
         some = object.__new__(Steps)
@@ -98,28 +98,28 @@ class Steps:
 
     @property
     def falls(self) -> Real:
-        """About the variance of the loss of all steps of a lane together [L]."""
+        """Approximate variance [L] of the loss of all steps of a lane together."""
         return self._sum(self._variance, lambda kind: kind.steps.variance)
 
     @property
     def largest_order(self) -> Real:
-        """About the largest order at which the moments are of use [L]."""
+        """Approximately the largest order [L] at which the moments are of use."""
         return self._least(lambda steps: steps.largest_order)
 
     @property
     def highest(self) -> Real:
-        """About the height up to which the moments can be had [L]; inf for any."""
+        """Approximately the height [L] up to which the moments can be computed; inf for any height."""
         return self._least(lambda steps: steps.highest)
 
     def guess(self, orders: Real) -> Real:
-        """About log of the moments [L, A] of all steps of a lane at `orders` [L, A]."""
+        """Approximate log moments [L, A] of all steps of a lane at `orders` [L, A]."""
         own = 0.5 * orders * (orders - 1.0) * self._variance[:, None]
         return self._sum(own, lambda kind: kind.steps.rough(orders[kind.lane]))
 
     real = guess
 
     def modulus(self, orders: Real, heights: Real) -> Real:
-        """About log |M(a + ib)| [L, A, H] at `orders` [L, A] and `heights` [L, H]."""
+        """Approximate log |M(a + ib)| [L, A, H] at `orders` [L, A] and `heights` [L, H]."""
         half, a, b = 0.5 * self._variance[:, None, None], orders[:, :, None], heights[:, None, :]
         own = (a * (a - 1.0) - b * b) * half
         return self._sum(own, lambda kind: kind.steps.rough_modulus(orders[kind.lane], heights[kind.lane]))
@@ -127,7 +127,7 @@ class Steps:
     # What is certified
 
     def take(self, orders: Real, heights: Real) -> None:
-        """Prepares for lines at the first of `orders` [L, J], `heights` [L] high, and for moments at all."""
+        """Prepares for lines at the first of `orders` [L, J], up to `heights` [L], and for moments at all `orders`."""
         for kind in self._kinds:
             each = np.repeat(np.arange(len(kind.lane)), orders.shape[1])
             steps, tolerance = kind.steps.at(each), self._tolerance[kind.lane[each]]
@@ -136,23 +136,23 @@ class Steps:
             kind.rule = rule.at(slice(None, None, orders.shape[1]))
 
     def _roundings(self) -> Any:
-        """By how many ULP [L, 1] sums over all steps of a lane may be wrong, and two more."""
+        """The error [L, 1] of sums over all steps of a lane, in ULP, plus two."""
         every = np.concatenate([np.arange(len(self._variance)), *(kind.lane for kind in self._kinds)])
         return roundings(every, len(self._variance))[:, None]
 
     def moments(self, orders: Real) -> Real:
-        """At least log M [L, J] of all steps of a lane together at the `orders` [L, J] that were taken."""
+        """An upper bound on log M [L, J] of all steps of a lane together, at the `orders` [L, J] given to `take`."""
         own = up(0.5 * orders * (orders - 1.0) * self._variance[:, None], 16)
         return up(self._sum(own, lambda kind: kind.moments), self._roundings())
 
     def fall(self, heights: Real) -> Real:
-        """At least log |M(a + iy) / M(a)| [L, H] of all steps of a lane together, y >= `heights` [L, H], increasing."""
+        """An upper bound on log |M(a + iy) / M(a)| [L, H] of all steps of a lane, y >= `heights` [L, H], increasing."""
         own = -down(0.5 * heights * heights * self._variance[:, None], 16)
         total = self._sum(own, lambda kind: kind.steps.decay(kind.rule, kind.moments[:, 0], heights[kind.lane]))
-        return down(total, self._roundings())  # of what is below 0
+        return down(total, self._roundings())  # `total` is below 0
 
     def seen(self, choice: Choice) -> Real:
-        """See `jaxacct.bounds._line_parts.Part`: by the certified fall, so that lines are as long as that needs."""
+        """See `jaxacct.bounds._line_parts.Part`: from the certified fall, so that lines are as long as it needs."""
         self.prepare(choice)
         end = choice.step * choice.num_nodes
         return -2.0 * self.fall(end[:, None])[:, 0] / end**2
@@ -163,7 +163,7 @@ class Steps:
         return np.ones(0, bool), choice.num_nodes
 
     def on(self, choice: Choice, some: Any, fall: Real | None = None) -> LineMoments:
-        """`LineMoments` [.., S] of all steps of each of `some` lanes [S]; `fall` [S] is that beyond the nodes."""
+        """`LineMoments` [.., S] of all steps of each of `some` lanes [S]; `fall` [S] is the fall beyond the nodes."""
         of = self.at(some)
         a, count = choice.order[:, None], int(choice.num_nodes.max())
         rows, lanes, times = list[Any](), list[Any](), list[Any]()
@@ -190,6 +190,6 @@ class Steps:
 
 
 def steps_of(of: Questions) -> list[Steps]:
-    """A list of the one part that is made of the steps of questions, empty where they have none."""
+    """A list of the one part that the steps of the questions form; empty where they have none."""
     has_some = of.variance.any() or len(of.sampled.lane) or len(of.laplace.lane)
     return [Steps(of)] if has_some else []

@@ -1,7 +1,7 @@
 """Compositions of allocation rounds, Gaussian and sampled steps, many questions at once: a line of moments for each.
 
 Complex moments multiply, and one contour integral gives delta (`jaxacct.divergence._inversion`). A single question is a
-batch of one. What is tried next for the questions that are still open is decided here, and only here.
+batch of one. This module alone decides what is tried next for the questions that are still open.
 
 Shapes: [L] lanes, of which each is a question; [F] families of rounds (`jaxacct.bounds._line_questions`).
 """
@@ -26,13 +26,13 @@ from jaxacct.divergence.allocation._rule import CLIPPED, WHOLE, num_nodes
 
 # These steer running time and tightness: what they leave out is bounded and added.
 class _Tried(NamedTuple):
-    """A way to answer in the remove direction."""
+    """A way to answer questions in the remove direction."""
 
-    by_ray: bool | None  # how the moments of all rounds are had; None: as their tails and what failed suggest
-    share: float  # of delta, which clipping the likelihood ratios is to take away
+    by_ray: bool | None  # whether all moments are by rays; None: as the tails and earlier failures suggest
+    share: float  # of delta, which clipping of the likelihood ratios may remove
     pull: float  # how far the order is pulled towards 1, where the moments depend less on the largest ratios
-    ray_pull: float  # the same where some are on rays
-    anew: bool  # whether questions that rays did not answer are asked of rays again
+    ray_pull: float  # the same where some moments are on rays
+    anew: bool  # whether questions that rays have not answered are tried on rays again
 
 
 _TRIED = (
@@ -43,28 +43,28 @@ _TRIED = (
     _Tried(True, 1e-8, 0.7, 0.7, True),
     _Tried(True, 1e-8, 0.45, 0.45, True),
 )
-_ADDED_PULL = 1.0  # the same in the add direction
-_NEAR_COPIES = {Direction.REMOVE: 0.5, Direction.ADD: 1.0}  # heavy tails have guesses up to three times too large
-_NARROW, _NARROW_CLIPPED = 9e-4, 1.5e-6  # relative width of ends that are not improved on; where rays may do better
-_NOISE, _MOST_STEPS = (0.2, 1e3), 2.0**40  # rounds outside are left to others: their grids would be long
-_HEAVY, _HEAVIER = 10.0, 7.0  # below the first rays were as fast, and sharper, unless losses were as small as
-_SMALL = 0.02  # this, about the deviation of the loss: the orders wanted are beyond theirs; and below the second always
-_WIDE, _NUM_WIDE = (0.03, 40.0), 36  # orders a - 1 looked at first, over 1 by the deviation of the composed loss
-_LEAST_ON_RAYS = 0.005  # the same, where rays serve: the least a - 1
-_NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, over that of a first guess
+_ADDED_PULL = 1.0  # `pull` in the add direction
+_NEAR_COPIES = {Direction.REMOVE: 0.5, Direction.ADD: 1.0}  # with heavy tails guesses are up to three times too large
+_NARROW, _NARROW_CLIPPED = 9e-4, 1.5e-6  # relative width of ends that are good enough; where rays may do better
+_NOISE, _MOST_STEPS = (0.2, 1e3), 2.0**40  # rounds outside are left to other methods: their grids would be long
+_HEAVY, _HEAVIER = 10.0, 7.0  # below the second, rays were as fast, and sharper; below the first too, unless the
+_SMALL = 0.02  # standard deviation of the loss is below about this: then the orders wanted are beyond those of rays
+_WIDE, _NUM_WIDE = (0.03, 40.0), 36  # orders a - 1 tried first, times the standard deviation of the composed loss
+_LEAST_ON_RAYS = 0.005  # the least a - 1 tried first where rays serve
+_NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, as multiples of a first guess
 _KNOWN, _HIGHER = (
     4,
     1.1,
-)  # of those orders every so many is asked moments on rays, which reach beyond their height by as much
-_LOOKS, _SHORT_OF = 4, 0.7  # how often a line is made longer, and below which share of the fall it was made for
-_TINY = 1e-30  # a mass that clipping takes away where delta is guessed
-_LOST = -720.0  # log of a delta that is no double: guesses are right to a few nats
-_PLANNED, _SUMMED = 2**15, 2**11  # nodes of rules in one block of lanes: planned, and summed over
-_PER_OCTAVE = 1.5  # kinds of lengths of lines: those of one kind share a block
+)  # every so many of those orders is read off moments on rays, which are remade for lines higher by this factor
+_LOOKS, _SHORT_OF = 4, 0.7  # times a line is made longer, and below which share of the fall that it was made for
+_TINY = 1e-30  # mass that clipping removes where delta is only guessed
+_LOST = -720.0  # log of a delta that underflows: guesses are right to a few nats
+_PLANNED, _SUMMED = 2**15, 2**11  # quadrature nodes in one block of lanes: for planning, and for summing
+_PER_OCTAVE = 1.5  # kinds of line lengths per octave: lines of one kind share a block
 
 
 def reaches(of: Questions) -> Any:
-    """Where lines are tried, bool [L]: all noise multipliers and lengths in range."""
+    """Where lines are tried, bool [L]: where all noise multipliers and lengths are in range."""
     rounds, out = of.rounds, np.ones(len(of.target), bool)
     noise = rounds.noise_multiplier
     out[rounds.lane[~((noise >= _NOISE[0]) & (noise <= _NOISE[1]))]] = False
@@ -73,7 +73,7 @@ def reaches(of: Questions) -> Any:
 
 
 def _is_heavy(of: Questions) -> Any:
-    """Whether the tails of families are so heavy that a line of clipped ratios would be long or loose, bool [F]."""
+    """bool [F]: whether the tails of families are so heavy that a line of clipped ratios would be long or loose."""
     rounds = of.rounds
     falls = rounds.total(rounds.uses / (rounds.mean * rounds.noise_multiplier**2))
     most = np.where(np.sqrt(falls + of.variance)[rounds.lane] < _SMALL, _HEAVIER, _HEAVY)
@@ -81,7 +81,7 @@ def _is_heavy(of: Questions) -> Any:
 
 
 def _blocks(sizes: Any, budget: int) -> Iterator[Any]:
-    """Blocks of lanes in the order of their sizes, so many that `budget` holds them at the largest size of a block."""
+    """Blocks of lanes sorted by size, such that lanes times the largest size of a block stay within `budget`."""
     order, start = np.argsort(sizes, kind="stable"), 0
     while start < len(order):
         stop = start + 1
@@ -96,7 +96,7 @@ def _blocks(sizes: Any, budget: int) -> Iterator[Any]:
 
 
 def _nodes(of: Questions) -> Any:
-    """Nodes of the rules [L], few different numbers."""
+    """Numbers of quadrature nodes [L], with few different values."""
     shape, out = CLIPPED if of.direction is Direction.REMOVE else WHOLE, np.full(len(of.target), 16)
     wanted = num_nodes(of.rounds.noise_multiplier, shape)
     coarse = 1 << np.maximum(np.floor(np.log2(wanted)).astype(int) - 3, 4)
@@ -105,7 +105,7 @@ def _nodes(of: Questions) -> Any:
 
 
 def _like(nodes: Any, others: Any, usable: Any, most: int) -> Iterator[Any]:
-    """Blocks of at most so many usable lanes with about the same numbers of nodes, of two kinds."""
+    """Blocks of at most `most` usable lanes with similar numbers `nodes`, sorted by `others` too."""
     lanes = np.flatnonzero(usable)
     kind = np.ceil(_PER_OCTAVE * np.log2(nodes[lanes]))
     lanes, kind = (x[order] for order in [np.lexsort((others[lanes], kind))] for x in (lanes, kind))
@@ -117,7 +117,7 @@ def _like(nodes: Any, others: Any, usable: Any, most: int) -> Iterator[Any]:
 
 
 def _wide(parts: list[Part], falls: Real) -> Real:
-    """Orders [L, A] looked at first."""
+    """The orders [L, A] that are tried first."""
     low, high = (x / np.sqrt(falls)[:, None] for x in _WIDE)
     if any(isinstance(part, Rays) for part in parts):
         low, high = np.minimum(low, _LEAST_ON_RAYS), np.minimum(high, MOST_ORDER - 1.0)
@@ -125,7 +125,7 @@ def _wide(parts: list[Part], falls: Real) -> Real:
 
 
 def _guessed(parts: list[Part], query: Query, target: Real, falls: Real) -> tuple[Real, Real]:
-    """About the best order [L], and the epsilon or log delta there."""
+    """Approximately the best order [L], and the epsilon or log delta there."""
     orders = _wide(parts, falls)
     at, value = best(query, target, orders, _total(part.guess(orders) for part in parts))
     return orders[np.arange(len(at)), at], value
@@ -137,7 +137,7 @@ def _total(of: Any) -> Real:
 
 
 def _removed(of: Questions, size: int, by_ray: Any, mass: Real | float) -> list[Part]:
-    """The rounds of allocation, remove direction: of some families whole, of others clipped of a `mass` [F]."""
+    """The rounds of allocation, remove direction: some families whole (`by_ray`), the others clipped by `mass` [F]."""
     parts: list[Part] = []
     if by_ray.any():
         parts.append(Rays(of.rounds.where(by_ray), np.flatnonzero(by_ray)))
@@ -148,7 +148,7 @@ def _removed(of: Questions, size: int, by_ray: Any, mass: Real | float) -> list[
 
 
 def _parts(of: Questions, query: Query, size: int, share: float, by_ray: Any) -> tuple[list[Part], Real]:
-    """What the questions are made of; and delta [L], about."""
+    """The parts of the questions, and an approximate delta [L]."""
     others: list[Part] = [*steps_of(of)]
     rounds = of.rounds
     if of.direction is Direction.ADD:
@@ -166,7 +166,7 @@ def _parts(of: Questions, query: Query, size: int, share: float, by_ray: Any) ->
 
 
 def _answered(of: Questions, query: Query, size: int, share: float, pull: float, by_ray: Any) -> tuple[Real, Real, Any]:
-    """Ends [L] by one line each, trivial where it would be too long; and the families for which it would be, [F]."""
+    """Ends [L] by one line each, trivial where it would be too long; and which families failed, bool [F]."""
     num, target = len(of.target), of.target
     parts, delta = _parts(of, query, size, share, by_ray)
     falls, dropped = (_total(x) for x in ((p.falls for p in parts), (p.dropped for p in parts)))
@@ -176,7 +176,7 @@ def _answered(of: Questions, query: Query, size: int, share: float, pull: float,
     furthest, near = plans.TOP if of.direction is Direction.ADD else np.inf, _NEAR_COPIES[of.direction]
     most = min(part.most_nodes for part in parts)
     index, choice = choose(query, target, orders, logs, falls, pull, furthest, share=near)
-    for _ in range(_LOOKS):  # where it falls by less than it does near the real axis, it has to be longer
+    for _ in range(_LOOKS):  # where moments fall by less than near the real axis, lines must be longer
         seen = _total(part.seen(choice) for part in parts)
         lanes = (seen < _SHORT_OF * falls) & (choice.num_nodes < most)
         if not lanes.any():
@@ -196,7 +196,7 @@ def _answered(of: Questions, query: Query, size: int, share: float, pull: float,
             np.maximum(sizes, own, out=sizes)
 
     prepare(choice)
-    if by_ray.any():  # guesses are bad where tails are heavy
+    if by_ray.any():  # guesses are poor where tails are heavy
         known = interpolated(
             orders, orders[:, ::_KNOWN], np.maximum(sum(part.real(orders[:, ::_KNOWN]) for part in parts), 1e-12)
         )
@@ -229,7 +229,7 @@ def _try(of: Questions, query: Query, share: float, pull: float, by_ray: Any) ->
 
 
 def is_lost(of: Questions, order: float) -> bool:
-    """bool: whether delta at the epsilon of one question lies below the doubles by a guess, at `order` or beyond."""
+    """bool: whether delta at the epsilon of one question seems to underflow, with a best order of at least `order`."""
     size = int(_nodes(of).max())
     with np.errstate(all="ignore"):
         parts, _ = _parts(of, Query.EPSILON, size, _TINY, np.zeros(len(of.rounds.lane), bool))
@@ -240,9 +240,9 @@ def is_lost(of: Questions, order: float) -> bool:
 
 
 def remove(of: Questions, query: Query, *, is_whole: bool = True) -> Ends[Real]:
-    """Certified ends [L] of the remove direction; (0, worst) where no line would do.
+    """Certified ends [L] of the remove direction; (0, worst) where no line works.
 
-    With `is_whole` false only lines of clipped ratios are tried, which take milliseconds.
+    If `is_whole` is false, only lines of clipped ratios are tried, which take milliseconds.
     """
     num, rounds = len(of.target), of.rounds
     lower, upper = np.zeros(num), np.full(num, query.worst)
@@ -270,9 +270,9 @@ def remove(of: Questions, query: Query, *, is_whole: bool = True) -> Ends[Real]:
 
 
 def add(of: Questions, query: Query, enough: Real | float = 0.0) -> Ends[Real]:
-    """Certified ends [L] of the add direction, no closer than an upper end of `enough` [L].
+    """Certified ends [L] of the add direction; an upper end of `enough` [L] is not improved any further.
 
-    By one real moment where that will do, and where no line would.
+    By one real moment where that is likely to be enough, and where no line works.
     """
     num = len(of.target)
     lower, upper = np.zeros(num), np.full(num, query.worst)

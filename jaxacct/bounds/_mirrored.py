@@ -1,15 +1,15 @@
-"""Releases of a record, sampled or not, that another one replaces: the pair that is the worst case.
+"""The worst-case pair for a record, sampled or not, that is replaced by another one.
 
-Let N be the law of what is released without either record, P' with the one and Q' with the other. For every set S of
-outputs with N(S) = n, P'(S) <= U(n) and Q'(S) >= L(n), where U(n) and L(n) are the largest and the least probability
-that some record gives to a set of that size. So for every k >= 0 and sampling probability q
+Let N be the law of the output without either record, P' with the one and Q' with the other. For every set S of outputs
+with N(S) = n, P'(S) <= U(n) and Q'(S) >= L(n), where U(n) and L(n) are the largest and the least probability that any
+record gives to a set with this N(S). So for every k >= 0 and sampling probability q
 
     H_k((1-q) N + q P' || (1-q) N + q Q') <= max_n (1-q) (1-k) n + q U(n) - k q L(n).
 
-For location families with monotone likelihood ratios, as Gaussian and Laplace noise, U and L are attained by the same
-half-lines, with P = N shifted by 1 and Q = N shifted by -1: that pair is the worst case for every k at once, in either
-order, and so composes (Zhu, Dong & Wang 2022, Theorem 10). Records that contribute 1 and -1 attain it. Shifts of random
-size likewise, term by term.
+For location families with monotone likelihood ratios, such as Gaussian and Laplace noise, U and L are attained by the
+same half-lines, with P = N shifted by 1 and Q = N shifted by -1. That pair is the worst case for every k at once, in
+either order, and so composes (Zhu, Dong & Wang 2022, Theorem 10). Records that contribute 1 and -1 attain it. The same
+holds for shifts of random size, term by term.
 """
 
 import math
@@ -27,8 +27,8 @@ THEOREM = "Neyman & Pearson 1933, half-lines that are worst for both records; Zh
 class Mirrored(NamedTuple):
     """The pair of one step of a run, and the number of steps.
 
-    `law` gives its law for (step, side, tail); `scale`, `largest_loss` and `gap` are those of a `Distribution`, of one
-    step.
+    `law` gives the law of the pair for (step, side, tail); `scale`, `largest_loss` and `gap` are as for `Distribution`,
+    for one step.
     """
 
     law: Callable[[float, Side, float], RatioLaw]
@@ -38,11 +38,11 @@ class Mirrored(NamedTuple):
     gap: float = 0.0
 
     def laws(self, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
-        """The law of a step, and how often it is run, as `parts_by_laws` takes them."""
+        """The law of a step and its number of runs, as `parts_by_laws` takes them."""
         return [(self.law(step, side, tail), self.num_steps)]
 
     def whole_scale(self) -> tuple[float, int]:
-        """The scale of all steps, and their number, as a `Distribution` has them."""
+        """The scale of all steps, and their number, as for `Distribution.scale`."""
         return self.scale * self.num_steps, self.num_steps
 
 

@@ -1,11 +1,11 @@
 """Exact profiles of compositions of allocation, Poisson-sampled and Gaussian rounds.
 
-Each round's pair is the worst case of Feldman & Shenfeld 2025, Theorem 3.1 (allocation, Gaussian noise), or of Zhu,
-Dong & Wang 2022, Theorem 11. k-out-of-t is composed of runs of 1-out-of-n by Lemma 3.2, groups of floor and
-ceil(t/k): an upper bound on the mechanism, exact for what is analysed. Complex moments multiply, and one contour
-integral gives delta (`jaxacct.divergence._inversion`). Add/remove adjacency.
+The pair of each round is the worst case of Feldman & Shenfeld 2025, Theorem 3.1 (allocation, Gaussian noise), or of
+Zhu, Dong & Wang 2022, Theorem 11. k-out-of-t is a composition of runs of 1-out-of-n by Lemma 3.2, in groups of
+floor(t/k) and ceil(t/k) steps: an upper bound for the mechanism, exact for what is analysed. Complex moments multiply,
+and one contour integral gives delta (`jaxacct.divergence._inversion`). Add/remove adjacency.
 
-Certified. A question is answered by one line made for it (`jaxacct.bounds._many_lines`), which is loose (never wrong)
+Certified. A question is answered by one line made for it (`jaxacct.bounds._many_lines`), which is loose but never wrong
 where the composed loss is nearly an atom or heavy-tailed.
 """
 
@@ -26,10 +26,10 @@ from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 from jaxacct.special import LEAST_NORMAL
 
 # These steer running time and tightness: what they leave out is bounded and added.
-_NARROW = 1e-6  # relative width of ends that are not improved on
-_WIDEST = 1e-3  # relative width from which on the methods after this one do as well without rounds of allocation
-_FIXED_ORDERS = {Direction.REMOVE: 1.0, Direction.ADD: 1.05}  # least ones that methods after this one have, 1 for any
-_LEAST_NOISE = 1e-100  # noise multipliers below it count as this where moments are guessed, so that squares are doubles
+_NARROW = 1e-6  # relative width of ends that are good enough
+_WIDEST = 1e-3  # relative width from which the next methods do as well, if there are no rounds of allocation
+_FIXED_ORDERS = {Direction.REMOVE: 1.0, Direction.ADD: 1.05}  # least orders of the next methods; 1 for any
+_LEAST_NOISE = 1e-100  # smaller noise multipliers count as this where moments are guessed, so that squares are finite
 
 
 class _Round(NamedTuple):
@@ -47,7 +47,7 @@ class _Round(NamedTuple):
 
     @property
     def decay(self) -> float:
-        """log |M(a + ib)/M(a)| is at most -decay b^2/2; about so for a sampled step."""
+        """The decay for which log |M(a + ib)/M(a)| is at most -decay b^2/2; approximately so for a sampled step."""
         if self.sampling_prob < 1.0:
             return self.variance
         return max(self.noise_multiplier, _LEAST_NOISE) ** -2.0 / self.num_steps
@@ -73,7 +73,7 @@ _ROUNDS: dict[tuple[type, ...], Callable[[Any], list[tuple[_Round, float]]]] = {
 
 
 def composes(mechanism: Any) -> bool:
-    """bool: whether every part of `mechanism` is such a round; its fields must be scalars."""
+    """bool: whether every part of `mechanism` consists of such rounds; its fields must be scalars."""
     return all(part.signature() in _ROUNDS for part, _ in flattened(mechanism))
 
 
@@ -96,7 +96,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
     is_known = sum(n * of.decay for of, n in rounds.items()) > 0.0
     is_known = is_known and bool(reaches(question(plain, [], Direction.REMOVE, target))[0])
     if not (is_known and (allocates or at.width < _WIDEST)):
-        return dict(at.known)  # the methods before and after are as good, or there is nothing to see
+        return dict(at.known)  # other methods are as good, or there is nothing to compute
     found: dict[Direction, Ends[float]] = {}
     for d, known in at.known.items():
         below = max((ends.lower for ends in found.values()), default=0.0)
@@ -105,7 +105,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
             continue
         asked = question(plain, sampled, d, target)
         if query is Query.DELTA and is_lost(asked, 1.0 if sampled else _FIXED_ORDERS[d]):
-            found[d] = known  # methods after this one know as much
+            found[d] = known  # the next methods do as well
             continue
         one = Ends(*(float(x[0]) for x in ends(asked, query, below)))
         low, high = max(known.lower, one.lower), min(known.upper, one.upper)
@@ -116,10 +116,10 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 def many_brackets(
     mechanism: Any, query: Query, target: Any, directions: Sequence[Direction], *, is_single: bool = False
 ) -> Mapping[Direction, Ends[Real]]:
-    """Certified ends [P] in each direction, of epochs of k-out-of-t allocation with Gaussian noise, fields [P].
+    """Certified ends [P] in each direction, for epochs of k-out-of-t allocation with Gaussian noise, fields [P].
 
-    The trivial ends where noise or lengths are out of range, or no line would do; with `is_single` where a record joins
-    several steps or epochs, else where it joins one step of one epoch.
+    The ends are trivial where noise or lengths are out of range, or no line works. They are also trivial where a record
+    joins several steps or epochs if `is_single`, and where it joins one step of one epoch if not.
     """
     sigma, *counts = (
         np.asarray(x, np.float64)
@@ -151,7 +151,7 @@ def moments(below: Callable[[Any], Any], *, role: Role = Role.QUICK, many: Any =
 
     Args:
       below: as for `BracketMethod`: the mechanism itself, unless some part is analysed by a reduction.
-      role: as for `BracketMethod`: quick questions ask it where it costs less than the scheme's methods on lanes.
+      role: as for `BracketMethod`; QUICK where it costs less than the scheme's methods on lanes.
       many: its brackets of many points at once, or None; see `BracketMethod`.
     """
     return BracketMethod(

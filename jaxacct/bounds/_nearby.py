@@ -1,6 +1,6 @@
-"""Lower bounds of independent runs of a pair whose probabilities are known to within a factor.
+"""Lower bounds for independent runs of a pair whose probabilities are known to within a factor.
 
-Let P' and Q' be the laws found, each probability within a factor 1 + r of the true one. Of T runs then
+Let P' and Q' be the laws found, with each probability within a factor 1 + r of the true one. For T runs,
 P(S) >= (1 - r)^T P'(S) and Q(S) <= (1 + r)^T Q'(S) for every set S of outputs, hence
 
     delta(eps) >= (1 - T r) delta'(eps + 2.1 T r),    T r <= 0.01
@@ -13,17 +13,17 @@ from collections.abc import Callable
 from jaxacct._method import Query
 from jaxacct.special import down, up
 
-_MOST = 0.01  # T r up to which the formula holds
-_SHIFT = 2.1  # epsilon moves by so many T r
+_MOST = 0.01  # largest T r for which the formula holds
+_SHIFT = 2.1  # multiple of T r by which epsilon moves
 
 
 def below_nearby(query: Query, target: float, lost: float, below: Callable[[float], float]) -> float:
-    """float: a lower bound of epsilon at a delta, or of delta at an epsilon; 0 where the formula does not hold.
+    """float: a lower bound on epsilon at a delta, or on delta at an epsilon; 0 where the formula does not hold.
 
     Args:
-      target: the delta, or the epsilon, at which.
+      target: the delta or the epsilon that is given.
       lost: T r.
-      below: a lower bound of what is asked, at another target, for runs of the pair found.
+      below: a lower bound on the answer at another target, for runs of the pair found.
     """
     if lost > _MOST:
         return 0.0

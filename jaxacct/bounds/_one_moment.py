@@ -1,7 +1,7 @@
-"""Upper ends of the add direction by one real moment: where the remove direction is known to be worse, they are enough.
+"""Upper ends of the add direction by one real moment, which are enough where the remove direction is known to be worse.
 
-Renyi accounting of a composition of allocation rounds, orders 1 + p with the moments E X^-p of
-`jaxacct.divergence.allocation._negative_moments`, as delta of a certified profile (`jaxacct.divergence._inversion`):
+Renyi accounting of a composition of allocation rounds, at orders 1 + p with the moments E X^-p of
+`jaxacct.divergence.allocation._negative_moments`, converted to delta (see `jaxacct.divergence._inversion`):
 
     delta <= e^{log M(a) - (a - 1) eps} (1 - 1/a)^(a-1) / a.
 
@@ -17,16 +17,16 @@ from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.allocation._negative_moments import log_negative_moments
 
 # They steer running time only.
-_POWERS = np.geomspace(0.6, 12.0, 10)  # orders a - 1 tried, over 1 by the deviation of the composed loss
-_GAIN = 0.8  # of the epsilon of a Gaussian mechanism of the same variance: above, remove is likely to be worse by far
+_POWERS = np.geomspace(0.6, 12.0, 10)  # orders a - 1 tried, times the standard deviation of the composed loss
+_GAIN = 0.8  # of the epsilon of a Gaussian mechanism of the same variance: above, remove is likely to be far worse
 _HEAVY = 1.5  # 1/sigma^2 beyond which the variance says nothing
-_BLOCK = 32  # rounds at once
+_BLOCK = 32  # rounds computed at once
 
 
 def is_likely_enough(sigma: Real, steps: Real, times: Real, lane: Any, query: Query, target: Real, enough: Real) -> Any:
-    """Where `added_upper` is likely to be at most `enough` [L], bool [L]; as there otherwise.
+    """Where `added_upper` is likely to be at most `enough` [L], bool [L]; the other arguments are the same.
 
-    By the variance of the likelihood ratios of all rounds of a lane.
+    Judged by the variance of the likelihood ratios of all rounds of a lane.
     """
     epsilon, delta = (enough, target) if query is Query.EPSILON else (target, enough)
     square = np.bincount(lane, times * np.expm1(np.minimum(sigma**-2.0, _HEAVY)) / steps, len(target))
@@ -35,9 +35,10 @@ def is_likely_enough(sigma: Real, steps: Real, times: Real, lane: Any, query: Qu
 
 
 def added_upper(sigma: Real, steps: Real, times: Real, lane: Any, query: Query, target: Real) -> Real:
-    """Upper ends [L] of the add direction for compositions of rounds [R] of `steps`, each run `times` in its `lane`.
+    """Upper ends [L] of the add direction for compositions of rounds [R] of `steps` steps.
 
-    The noise multipliers `sigma` [R] are those of the rounds; `target` [L] is delta or epsilon.
+    `sigma` [R] are the noise multipliers of the rounds, `times` [R] their numbers of runs, `lane` [R] their lanes;
+    `target` [L] is delta or epsilon.
     """
     scale = np.sqrt(np.bincount(lane, times / (steps * sigma**2), len(target)))
     powers = _POWERS / scale[:, None]

@@ -1,4 +1,4 @@
-"""The loss distributions of a release by itself, which every record takes part in."""
+"""The loss distributions of a single release that every record takes part in."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 
 
 def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Callable[[Any], float]) -> Distribution:
-    """The declaration (`Distribution`, a class) for a release by itself, which every record takes part in."""
+    """The declaration (`Distribution`, a class) for a single release that every record takes part in."""
 
     def laws(release: Any, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
         return [(law(release, 1.0, step, side, tail), 1)]

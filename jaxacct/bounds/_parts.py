@@ -1,4 +1,4 @@
-"""What a mechanism consists of, whether that is one point of concrete numbers; and brackets that ask about others."""
+"""The parts of a mechanism, whether its numbers are concrete scalars, and brackets that ask about other mechanisms."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Brackets = Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[flo
 
 
 def flattened(mechanism: Mechanism) -> list[tuple[Mechanism, Any]]:
-    """A list of (part that is no composition, int: how often it is run), for every part at any depth.
+    """A list of (part that is no composition, int: the number of times it is run), for every part at any depth.
 
-    A mechanism that is no composition is its own only part.
+    A mechanism that is not a composition is its only part.
     """
     found: list[tuple[Mechanism, Any]] = []
     for part, count in mechanism.parts():
@@ -30,12 +30,12 @@ def flattened(mechanism: Mechanism) -> list[tuple[Mechanism, Any]]:
 
 
 def is_scalar(mechanism: Any) -> bool:
-    """bool: whether all its numbers are concrete and none is an array, as what is answered on the host needs them."""
+    """bool: whether all its numbers are concrete and none is an array, as methods on the host require."""
     return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in _trees.leaves(mechanism))
 
 
 def by_another(other: Callable[[Any], Any]) -> Brackets:
-    """A function for `BracketMethod.bracket`: the ends of what `other` makes of a mechanism, one for all directions."""
+    """A function for `BracketMethod.bracket`: the ends of the mechanism that `other` returns, for all directions."""
 
     def bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
         ends = at.ask(other(mechanism), query, target, at.width, wants_lower=at.wants_lower)
@@ -45,7 +45,7 @@ def by_another(other: Callable[[Any], Any]) -> Brackets:
 
 
 def from_below(lower: Callable[[Any, Query, float, Bracketing], float]) -> Brackets:
-    """A function for `BracketMethod.bracket`: a lower end alone, where it is wanted, one for all directions."""
+    """A function for `BracketMethod.bracket`: only a lower end, where it is wanted, the same for all directions."""
 
     def bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
         found = lower(mechanism, query, target, at) if at.wants_lower else 0.0

@@ -1,9 +1,9 @@
-"""What a mechanism consists of, as a list of independent releases that have laws (`jaxacct.bounds._by_laws`).
+"""A mechanism as a list of independent releases that have laws (`jaxacct.bounds._by_laws`).
 
-Another mechanism gets a row in `_LISTED`, or in `_REPLACED` where its record is replaced. Another kind of release also
-gets a list in `Releases`, its range in `covered`, what it loses at most in `jaxacct.bounds._unamplified`, and what
-makes its law in `jaxacct.bounds._by_laws`. Whatever else has a loss distribution has laws where its own numbers are
-concrete (`jaxacct.bounds._known_laws`).
+A new mechanism needs a row in `_LISTED`, or in `_REPLACED` where its record is replaced. A new kind of release also
+needs a list in `Releases`, its range in `covered`, its largest loss in `jaxacct.bounds._unamplified`, and the function
+that makes its law in `jaxacct.bounds._by_laws`. Any other mechanism with a loss distribution has laws where its own
+numbers are concrete (`jaxacct.bounds._known_laws`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from jaxacct.mechanisms import (
 )
 from jaxacct.mechanisms._base import Mechanism
 
-WHOLE_POINTS = 1007  # whole numbers that the law of discrete noise looks at
+WHOLE_POINTS = 1007  # number of integers that the law of discrete noise covers
 _MOST_STEPS = 2.0**40  # of an epoch
 _USUAL = {
     "noise": 1.0,
@@ -57,11 +57,11 @@ _USUAL = {
     "sensitivity": 1.0,
     "number": 0.0,
 }
-_ROOM = {"prob": 1, "clones": 1, "categories": 2, "sensitivity": 2, "number": 2}  # probabilities; what is not moved
+_ROOM = {"prob": 1, "clones": 1, "categories": 2, "sensitivity": 2, "number": 2}  # 1: probabilities; 2: not moved
 
 
 class _Step(NamedTuple):
-    """Steps that each record joins with a probability: the noise, the probability, how many."""
+    """Steps that each record joins with some probability: the noise, the probability, the number of steps."""
 
     noise: Any
     prob: Any
@@ -69,7 +69,7 @@ class _Step(NamedTuple):
 
 
 class _Epoch(NamedTuple):
-    """Epochs in which each record joins one step: the noise, the steps of an epoch, how many epochs."""
+    """Epochs in which each record joins one step: the noise, the steps of an epoch, the number of epochs."""
 
     noise: Any
     steps: Any
@@ -77,7 +77,7 @@ class _Epoch(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """Rounds of shuffled reports of a pure randomizer: local epsilon, clone probability, reports, how many rounds."""
+    """Rounds of shuffled reports of a pure randomizer: local epsilon, clone probability, reports, number of rounds."""
 
     local: Any
     clones: Any
@@ -86,7 +86,7 @@ class _Round(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """(epsilon, delta)-DP releases: what is guaranteed, the probability with which a record joins, how many."""
+    """(epsilon, delta)-DP releases: the guarantee, the probability that a record joins, the number of releases."""
 
     loss: Any
     failure: Any
@@ -95,7 +95,7 @@ class _Given(NamedTuple):
 
 
 class _Response(NamedTuple):
-    """Randomized responses: the largest loss, the number of categories, how many."""
+    """Randomized responses: the largest loss, the number of categories, the number of responses."""
 
     loss: Any
     categories: Any
@@ -103,7 +103,7 @@ class _Response(NamedTuple):
 
 
 class _Whole(NamedTuple):
-    """Steps of noise on whole numbers: its parameter, the sensitivity, the probability, how many."""
+    """Steps with integer-valued noise: its parameter, the sensitivity, the probability, the number of steps."""
 
     scale: Any
     sensitivity: Any
@@ -112,14 +112,14 @@ class _Whole(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """Releases whose law is a constant of the program: its number among these, how many."""
+    """Releases whose law is a constant of the program: its index among these, the number of releases."""
 
     number: Any
     count: Any
 
 
 class Releases(NamedTuple):
-    """What a mechanism consists of, by kind."""
+    """The independent releases of a mechanism, by kind."""
 
     gaussian: list[_Step]
     laplace: list[_Step]
@@ -135,9 +135,10 @@ class Releases(NamedTuple):
 
 
 def releases_of(mechanism: Mechanism, uneven: tuple[bool, ...], known: tuple[Known | None, ...]) -> Releases:
-    """A tuple (class `Releases`) of what a mechanism of numbers consists of.
+    """A tuple (class `Releases`) of the independent releases of a mechanism.
 
-    `uneven` says of each part, in order, whether groups of steps differ; `known` what has a law that is a constant.
+    For each part, in order, `uneven` says whether its groups of steps differ in size; `known` holds what is known of it
+    if its law is a constant, else None.
     """
     found = Releases(*([] for _ in Releases._fields))
     for (part, count), is_uneven, of in zip(flattened(mechanism), uneven, known, strict=True):
@@ -183,7 +184,7 @@ def _list_rounds(found: Releases, of: Any, count: Any, _: bool) -> None:
     found.rounds.append(_rounds(of, count))
 
 
-# by what makes its own law where its record is replaced
+# releases that have a law of their own where their record is replaced
 _REPLACED: dict[Any, Callable[[Any, Any], _Step]] = {(Gaussian,): _one, (PoissonSampled, Gaussian): _sampled}
 
 
@@ -192,7 +193,7 @@ def _list_replaced(found: Releases, of: Any, count: Any, _: bool) -> None:
         found.replaced.append(_REPLACED[part.signature()](part, times * count))
 
 
-# what takes the releases of a part, run so many times, into a list
+# functions that append the releases of a part, run so many times, to their lists
 _LISTED: dict[Any, Callable[[Releases, Any, Any, bool], None]] = {
     (Gaussian,): lambda found, of, count, _: found.gaussian.append(_one(of, count)),
     (Laplace,): lambda found, of, count, _: found.laplace.append(_one(of, count)),
@@ -230,7 +231,7 @@ _LISTED: dict[Any, Callable[[Releases, Any, Any, bool], None]] = {
 
 
 LISTED = frozenset(_LISTED) - {(ReplaceOne,)}
-"""The signatures of what has laws of traced numbers, whatever it wraps."""
+"""The signatures of mechanisms that have laws of traced numbers, whatever they wrap."""
 
 
 def has_laws(mechanism: Mechanism) -> bool:
@@ -299,7 +300,7 @@ def covered(of: Releases) -> Any:
 
 
 def harmless(of: Releases, is_covered: Any) -> Releases:
-    """A tuple: the same releases, but for numbers out of the range of the laws, whose answers are not used."""
+    """A tuple: the same releases, with harmless numbers where the laws do not cover them; answers there are unused."""
 
     def kept(kind: Any) -> Any:
         return type(kind)(*(jnp.where(is_covered, x, _USUAL[name]) for name, x in kind._asdict().items()))
@@ -308,16 +309,16 @@ def harmless(of: Releases, is_covered: Any) -> Releases:
 
 
 def numbers_of(of: Releases) -> Any:
-    """[R, P + 1]: the numbers of all releases, in the order of their laws; 1 where one has fewer; how often last."""
+    """[R, P + 1]: the numbers of all releases, in the order of their laws, padded with 1, and their counts last."""
     rows = [[jnp.asarray(x, jnp.float64) for x in kind] for kinds in of for kind in kinds]
     width = max(map(len, rows))
     return jnp.stack([jnp.stack([*row[:-1], *[jnp.ones(())] * (width - len(row)), row[-1]]) for row in rows])
 
 
 def room_of(of: Releases, numbers: Any) -> Any:
-    """[R, P]: by how much `numbers` [R, P] may be moved for a derivative, in units of themselves at most 1.
+    """[R, P]: how far `numbers` [R, P] may be moved for a derivative, relative to their own size, at most 1.
 
-    A probability stays one. What is a whole number of few is not moved.
+    A probability stays a probability. Small whole numbers are not moved.
     """
     names = [kind._fields[:-1] for kinds in of for kind in kinds]
     width = numbers.shape[1]

@@ -22,7 +22,7 @@ from jaxacct.divergence._ratio_moments import MOST_LOG, Points, ratio_largest, r
 from jaxacct.mechanisms import DiscretePair, PoissonSampled
 from jaxacct.special import up
 
-_MOST_OUTPUTS = 2**12  # of a pair: what is booked for their sum holds up to so many
+_MOST_OUTPUTS = 2**12  # of a pair: the error bound of their sum holds up to this number
 
 
 def _pair_of(mechanism: Any) -> DiscretePair:
@@ -30,7 +30,7 @@ def _pair_of(mechanism: Any) -> DiscretePair:
 
 
 def _numbers(pair: DiscretePair) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """P and Q at the outputs that Q has, log(P/Q) there, and P where Q has none."""
+    """P and Q at the outputs where Q > 0, log(P/Q) there, and P at the other outputs."""
     p, q = np.asarray(pair.p), np.asarray(pair.q)
     here = q > 0.0
     log_y = np.full(int(here.sum()), -np.inf)
@@ -39,7 +39,7 @@ def _numbers(pair: DiscretePair) -> tuple[NDArray[Any], NDArray[Any], NDArray[An
 
 
 def _is_listed(mechanism: Any) -> bool:
-    """Whether the outputs are few enough, and their ratios doubles."""
+    """Whether there are few enough outputs, and their log ratios are within range."""
     pair = _pair_of(mechanism)
     log_y = _numbers(pair)[2]
     finite = log_y[np.isfinite(log_y)]
@@ -47,7 +47,7 @@ def _is_listed(mechanism: Any) -> bool:
 
 
 def _points(mechanism: Any) -> tuple[Points, tuple[float, float], bool]:
-    """The law of Y, what its sums lack, and whether P has an output that Q has not."""
+    """The law of Y, the defects of its sums, and whether P has an output that Q does not have."""
     p, q, log_y, alone = _numbers(_pair_of(mechanism))
     log_weights, log_values = (jnp.asarray(v[:, None], jnp.float64) for v in (np.log(q), log_y))
     defects = (abs(math.fsum([*q, -1.0])), abs(math.fsum([*p, *(-q)])))

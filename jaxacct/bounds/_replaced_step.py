@@ -1,4 +1,4 @@
-"""One Poisson-sampled Gaussian step whose record another one replaces: its profile in closed form, and its inverse."""
+"""One Poisson-sampled Gaussian step with a replaced record: its profile in closed form, and the inverse."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ def _is_one_step(mechanism: ReplaceOne) -> bool:
 
 
 def _bracket(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends, the same in each direction asked."""
+    """The ends, the same in each direction."""
     run = mechanism.mechanism
     noise, prob = float(run.mechanism.noise_multiplier), float(run.sampling_prob)
 

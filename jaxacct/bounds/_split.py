@@ -1,4 +1,4 @@
-"""k-out-of-t allocation as runs of 1-out-of-n: what is analysed, and what bounds it from below.
+"""k-out-of-t allocation as runs of 1-out-of-n: what is analysed, and what bounds the mechanism from below.
 
 Feldman & Shenfeld 2025, Lemma 3.2 and Lemma D.2; the runs themselves are `jaxacct.composition.allocation_groups`.
 """
@@ -14,7 +14,7 @@ from jaxacct.mechanisms import RandomAllocation
 
 
 def splits_unevenly(mechanism: RandomAllocation) -> bool:
-    """bool: whether num_steps is not a multiple of num_selected at some point; assumed where they are traced."""
+    """bool: whether num_steps is not a multiple of num_selected at some point; assumed True where they are traced."""
     steps, selected = mechanism.num_steps, mechanism.num_selected
     if type(selected) is int and (selected == 1 or type(steps) is int):  # array checks cost microseconds
         return selected != 1 and steps % selected != 0
@@ -31,7 +31,7 @@ def split_statics(mechanism: RandomAllocation) -> dict[str, Any]:
 def selects_several(mechanism: RandomAllocation) -> bool:
     """bool: whether a record joins several steps but not all, at some point; True where a tracer might.
 
-    There the composition of Feldman & Shenfeld 2025, Lemma 3.2, may lie above the mechanism: it is a reduction.
+    In that case the composition of Feldman & Shenfeld 2025, Lemma 3.2, may lie above the mechanism: it is a reduction.
     """
     steps, selected = mechanism.num_steps, mechanism.num_selected
     if any(isinstance(x, Tracer) for x in (steps, selected)):
@@ -40,7 +40,7 @@ def selects_several(mechanism: RandomAllocation) -> bool:
 
 
 def single_step(mechanism: RandomAllocation) -> RandomAllocation:
-    """A `RandomAllocation` that reveals no more, of the same class: each record in one step where it was in several.
+    """A `RandomAllocation` (the class) that reveals no more: each record joins one step where it joined several.
 
     Feldman & Shenfeld 2025, Lemma D.2.
     """

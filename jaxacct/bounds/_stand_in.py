@@ -1,4 +1,4 @@
-"""Loss distributions of a mechanism that are those of another one, which stands for it."""
+"""Loss distributions of a mechanism that are those of another mechanism, its stand-in."""
 
 import dataclasses
 from collections.abc import Callable
@@ -24,9 +24,9 @@ _ASKED = (
 def of_stand_in(
     distribution_of: Callable[..., Distribution | None], make: Callable[[Any], Any], theorem: str
 ) -> Distribution:
-    """The class `Distribution` of a mechanism by the one that `distribution_of` gives for what `make` makes of it.
+    """The `Distribution` (a class) of a mechanism: that of its stand-in, the mechanism that `make` returns.
 
-    It does not exist where `make` returns None, or what it makes has no distribution.
+    It does not exist where `make` returns None, or where `distribution_of` knows none for the stand-in.
     """
 
     def distribution(run: Any) -> Distribution:
@@ -54,7 +54,7 @@ def of_stand_in(
 
 
 def in_own_relation(parts: Callable[..., Parts]) -> Callable[..., Parts]:
-    """A function for `Distribution.parts`: `parts`, in the adjacency of the mechanism that they are asked for."""
+    """A function for `Distribution.parts`: `parts`, tagged with the adjacency of the mechanism that is asked about."""
 
     def made(mechanism: Mechanism, step: float, bound: Bound, tail: float) -> Parts:
         of, relation = parts(mechanism, step, bound, tail), mechanism.relation

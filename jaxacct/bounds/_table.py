@@ -1,4 +1,4 @@
-"""How the folders' tables become one."""
+"""Merges the method tables of the folders into one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,10 +16,10 @@ Table = Mapping[tuple[Any, ...], tuple[Method, ...]]
 
 
 def merged(*tables: Table) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """One dict of several: from a signature (a mechanism's type and the types that it wraps) to its methods.
+    """One dict made of several, from a signature (a mechanism's type and the types that it wraps) to its methods.
 
     Raises:
-      TypeError: if a signature stands twice, or has no upper bound in some direction: mistakes in the tables, found at
+      TypeError: if a signature occurs twice, or has no upper bound in some direction: mistakes in the tables, found at
         import.
     """
     found: dict[tuple[Any, ...], tuple[Method, ...]] = {}

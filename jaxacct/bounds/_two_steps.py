@@ -1,4 +1,4 @@
-"""A record that is removed before another one is added: what holds for any mechanism, by any split of epsilon."""
+"""Replacing a record in two steps, removal and addition: an upper bound for any mechanism, by any split of epsilon."""
 
 import itertools
 import math
@@ -31,22 +31,22 @@ from jaxacct.mechanisms import (
 from jaxacct.mechanisms._base import Description, Mechanism
 from jaxacct.special import grown, up
 
-_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, kept in each step of a search
-_NUM_SPLITS = 6  # of such a search: any split of epsilon is valid
-_NUM_GUESSES = 2  # of these, at which the terms of a sum tell where to look
-_MORE_GUESSES, _GAIN = 6, 2e-3  # that follow, as long as each promises to lower the value by this share
-_NUM_HALVES = 6  # of an interval in which a term begins that is 0 before
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # share of a bracket that is kept in each step of a search
+_NUM_SPLITS = 6  # steps of such a search: any split of epsilon is valid
+_NUM_GUESSES = 2  # the last of these steps, in which the terms of a sum suggest where to look
+_MORE_GUESSES, _GAIN = 6, 2e-3  # guesses that follow, as long as each promises to lower the value by this share
+_NUM_HALVES = 6  # halvings of an interval in which a term becomes positive
 _NUM_POINTS = 513  # at which guesses are made
-# Of what one question may take, for each end of a split: the first one's loss distributions serve the others too.
+# Share of the time for one question, for each end of a split: the first one's loss distributions serve the others too.
 _FIRST_SHARE, _SHARE = 0.3, 0.07
-_LOGITS = (-3.0, 5.0)  # between which the share of delta that the removal takes is searched
-_FAR_LOGITS = (-20.0, 20.0)  # where either step takes nearly all of it, as the other's may end
+_LOGITS = (-3.0, 5.0)  # range of logits in which the removal's share of delta is searched
+_FAR_LOGITS = (-20.0, 20.0)  # where one step takes nearly all of delta, in case the other's drops to 0
 _LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
-_FAR = 745.0  # nats: e^x makes more than 1 of any delta but 0, so that a larger epsilon of the removal is no use
-# Deltas below this, of at least so many allocated steps of at least this noise multiplier, take a second and more each.
+_FAR = 745.0  # nats: times e^x any delta above 0 exceeds 1, so that a larger epsilon of the removal is of no use
+# Deltas below the first, with at least so many allocated steps and at least this noise multiplier, take over a second.
 _TINY_DELTA, _MANY_STEPS, _WIDE_NOISE = 1e-30, 1000, 1.5
-_FAR_EPSILON = 600.0  # nats, of one step: with larger ones no share of delta is left for the other
-_DOWN = 1.0 - 2.0**-50  # of a share of a target: products and a quotient
+_FAR_EPSILON = 600.0  # nats, of one step: with a larger epsilon no share of delta is left for the other step
+_DOWN = 1.0 - 2.0**-50  # rounds a share of a target down: products and a quotient
 
 
 _USES: dict[tuple[type, ...], Callable[[Any], tuple[Any, Any]]] = {  # least noise multiplier and number of releases
@@ -58,7 +58,7 @@ _USES: dict[tuple[type, ...], Callable[[Any], tuple[Any, Any]]] = {  # least noi
 
 
 def unamplified(run: Mechanism) -> Mechanism | None:
-    """The record's steps known to all, the same for both records: half the noise in these steps; None for others."""
+    """The run with public steps, the same for both records: half the noise in these steps; None for other runs."""
     uses = _USES.get(run.signature())
     if uses is None:
         return None
@@ -91,7 +91,7 @@ def _is_long(run: Any, query: Query, target: float) -> bool:
 
 
 def adds(run: Description) -> bool:
-    """bool: whether records add to a sum, so that another one may contribute nothing, as in zero-out."""
+    """bool: whether records add up, so that another record may contribute nothing, as in zero-out."""
     return type(run) in _ADDS or (type(run) in _SCHEMES and all(map(adds, run.wrapped())))
 
 
@@ -100,19 +100,19 @@ _Guess = Callable[[float], tuple[float, float] | None]
 
 
 def _no_guess(near: float) -> None:
-    """Of what nothing is known."""
+    """No guess, as nothing is known."""
     del near
 
 
 def _searched(value: _Value, low: float, high: float, ends: tuple[float, float], guess: _Guess = _no_guess) -> float:
-    """The least value met in a search by golden sections, for a minimum that is the only one.
+    """The least value found in a golden-section search, for a function with a single minimum.
 
     Args:
-      value: ``(x, rival, is_left) -> `` the value at x, or a number between `rival` and it: the value at a point on
-        the other side, the right one if `is_left`.
-      ends: looked at in the end, where no point that was met is nearer to one than the best.
-      guess: ``(x) -> `` where the minimum may be, and what it may be, from what was met so far, the least of it at x;
-        or None. It has the last steps, and some more where there is still much to gain.
+      value: ``(x, rival, is_left) -> `` the value at x, or any number between `rival` and that value. `rival` is the
+        value at a point on the other side of the minimum, the right side if `is_left`.
+      ends: evaluated last, each if no other point is nearer to it than the best one.
+      guess: ``(x) -> `` where the minimum may be and what it may be, from the values found so far, of which that at x
+        is the least; or None. It is used in the last steps, and in some more if there is still much to gain.
     """
     splits = told(range(2 + _NUM_SPLITS), "splits of epsilon", 2 + _NUM_SPLITS)
     met: dict[float, float] = {}
@@ -140,7 +140,7 @@ def _searched(value: _Value, low: float, high: float, ends: tuple[float, float],
             break
         point = _section(met) if is_astray else guessed[0]
         met[point] = value(point, best, True)
-        is_astray = met[point] > best and not is_astray  # where a term ends at once parabolas lead past it
+        is_astray = met[point] > best and not is_astray  # where a term drops to 0 abruptly, parabolas miss the place
     for end, nearest, is_left in ((ends[0], min(met), True), (ends[1], max(met), False)):
         if (nearest == _least(met) or math.isinf(min(met.values()))) and end not in met:
             met[end] = value(end, min(met.values()), is_left)
@@ -148,12 +148,12 @@ def _searched(value: _Value, low: float, high: float, ends: tuple[float, float],
 
 
 def _least(met: dict[float, float]) -> float:
-    """Where the least of the values is."""
+    """The place of the least value."""
     return min(met, key=lambda x: (met[x], x))
 
 
 def _section(met: dict[float, float]) -> float:
-    """A golden section of the larger of the two intervals beside the least of the values."""
+    """A golden-section point of the larger of the two intervals next to the least value."""
     at = _least(met)
     low, high = (
         min((x for x in met if x * sign > at * sign), key=lambda x: abs(x - at), default=at) for sign in (-1, 1)
@@ -162,7 +162,7 @@ def _section(met: dict[float, float]) -> float:
 
 
 class _Logarithms:
-    """Logarithms of the two terms of a sum, where they are known: from which is guessed where the sum is least."""
+    """Known logarithms of the two terms of a sum, used to guess where the sum is least."""
 
     def __init__(self) -> None:
         self._known: dict[Direction, dict[float, float]] = {d: {} for d in Direction}
@@ -171,9 +171,9 @@ class _Logarithms:
         self._known[term][x] = math.log(value) if value > 0.0 else -math.inf
 
     def guess(self, near: float) -> tuple[float, float] | None:
-        """Where parabolas through three points near `near` have the least sum, and that; None for no such place.
+        """The place where parabolas through three points near `near` have the least sum, and that sum; or None.
 
-        Between the points next to `near` at which either term is known.
+        Searched between the points next to `near` at which either term is known.
         """
         found, every = [], sorted(set().union(*self._known.values()))
         low, high = (
@@ -194,9 +194,10 @@ class _Logarithms:
         return None if any(point in known for known in self._known.values()) else (point, math.exp(float(sums[least])))
 
     def begins(self) -> tuple[float, float, Direction] | None:
-        """Between which x the term of which direction begins: 0 at the one, not at the other; the least sum's, or None.
+        """Two places between which a term becomes positive, and its direction; those of the least sum, or None.
 
-        The sum falls towards the place where a term begins, and jumps there.
+        The term is 0 at the first place and positive at the second. The sum falls towards the place where a term
+        becomes positive, and jumps there.
         """
         found = []
         for d, other in itertools.permutations(Direction):
@@ -209,16 +210,16 @@ class _Logarithms:
 
 
 def _parabola(x: Sequence[float], y: Sequence[float], points: NDArray[Any]) -> NDArray[Any]:
-    """Through three points, at others: y_0 + (x - x_0) (y_01 + (x - x_1) y_012), with divided differences."""
+    """The parabola through three points: y_0 + (x - x_0) (y_01 + (x - x_1) y_012), with divided differences."""
     first, second = ((y[i + 1] - y[i]) / (x[i + 1] - x[i]) for i in range(2))
     return y[0] + (points - x[0]) * (first + (points - x[1]) * (second - first) / (x[2] - x[0]))
 
 
 def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) -> float:
-    """A float, an upper bound by the best split found of epsilon, or of delta.
+    """A float, an upper bound on epsilon or delta, by the best split found.
 
-    What one of the steps loses may show that a split is no gain: then the other is not asked about. What the questions
-    have in common is made once.
+    If the loss of one step shows that a split is no gain, the other step is not asked about. What the questions have in
+    common is computed once.
     """
     if _is_long(run, query, target):
         say_long(
@@ -238,7 +239,7 @@ _Ask = Callable[[Query, float, Direction], float]
 
 
 def _least_epsilon(ask: _Ask, target: float) -> float:
-    """Epsilon at the delta `target`, by what `ask` says of either step."""
+    """Epsilon at the delta `target`, from the answers of `ask` about either step."""
     met: list[tuple[float, float]] = []  # epsilons of both steps
 
     def split(logit: float, rival: float, is_left: bool) -> float:
@@ -260,12 +261,12 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
     found = _searched(split, *_LOGITS, _FAR_LOGITS)
     if math.isinf(found) and target > _LEAST_DELTA:
         found = _of_equal_epsilons(ask, target, split)
-    # a step that loses nothing leaves the other one what its delta of epsilon 0 leaves
+    # if one step has epsilon 0, the other one gets all of delta but that step's delta at epsilon 0
     if any(first == 0.0 for first, _ in met):
         found = min(found, with_first(0.0, ask(Query.DELTA, 0.0, Direction.REMOVE)))
     if any(second == 0.0 for _, second in met):
         at_zero = ask(Query.DELTA, 0.0, Direction.ADD)
-        for _ in range(_NUM_GUESSES):  # it counts e^epsilon times; by what is known, epsilon is no more
+        for _ in range(_NUM_GUESSES):  # it counts e^epsilon times, at the epsilon known so far
             rest = (target - grown(at_zero, found, 16)) * _DOWN
             before = found
             found = min(before, ask(Query.EPSILON, rest, Direction.REMOVE) if rest > _LEAST_DELTA else math.inf)
@@ -275,7 +276,7 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
 
 
 def _of_equal_epsilons(ask: _Ask, target: float, split: _Value) -> float:
-    """Epsilon by a split into about equal ones: where deltas end at one that is not 0, there may be few others."""
+    """Epsilon by a split into about equal ones, one of few that work where deltas stop at a value above 0."""
     first, found = 0.0, math.inf
     for _ in range(_NUM_SPLITS):
         first = ask(Query.EPSILON, target / (1.0 + math.exp(first)) * _DOWN, Direction.REMOVE)
@@ -285,13 +286,13 @@ def _of_equal_epsilons(ask: _Ask, target: float, split: _Value) -> float:
 
 
 def _least_delta(ask: _Ask, target: float) -> float:
-    """Delta at the epsilon `target`, by what `ask` says of either step."""
+    """Delta at the epsilon `target`, from the answers of `ask` about either step."""
     terms = _Logarithms()
 
     def split(first: float, rival: float, is_left: bool) -> float:
         second = max(target - first, 0.0) * (1.0 - 2.0**-52)  # both together are at most the target
         found = 0.0
-        # on the left it is the removal that loses much, on the right the addition
+        # on the left the removal loses much, on the right the addition
         for d in (Direction.REMOVE, Direction.ADD) if is_left else (Direction.ADD, Direction.REMOVE):
             term = ask(Query.DELTA, first if d is Direction.REMOVE else second, d)
             term = grown(term, first, 16) if d is Direction.ADD else term
@@ -302,7 +303,7 @@ def _least_delta(ask: _Ask, target: float) -> float:
         return up(found, 4)
 
     found = _searched(split, 0.0, target, (0.0, target), terms.guess)
-    if found > 0.0:  # where largest losses end both terms at once, only equal ones may leave nothing
+    if found > 0.0:  # where both terms drop to 0 at the largest loss, both may be 0 only if the split is equal
         found = min(found, split(0.5 * target, found, True))
     for _ in range(_NUM_HALVES if found > 0.0 else 0):
         if (where := terms.begins()) is None:

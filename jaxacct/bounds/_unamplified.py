@@ -1,13 +1,13 @@
-"""What releases lose at most, sampled or not: as if it were public which steps used a record, by closed forms.
+"""Closed-form upper bounds for releases, sampled or not, as if it were public which steps used a record.
 
 All Gaussian steps and epochs are one Gaussian pair of distance mu, the root of the sum of 1/sigma^2, or 4/sigma^2 where
 a record is replaced (forgetting the steps is post-processing); all else loses at most b, the sum of its largest losses.
 Then delta at epsilon is at most the pair's at epsilon - b: a factor Y <= e^b of mean at most 1 raises E(X Y - e^eps)_+
 to E(X - e^(eps - b))_+ at most.
 
-Of the pair P[Z > x], x = eps/mu - mu/2, is at least delta (Balle & Wang 2018, Theorem 8, without its second term),
-and its Mills ratio is below 4 / (3 x + (x^2 + 8)^(1/2)) for x >= 0 (Sampford 1953). That costs little where there is
-little noise, which is what laws leave to it.
+For the pair, P[Z > x] with x = eps/mu - mu/2 is at least delta (Balle & Wang 2018, Theorem 8, without its second term),
+and the Mills ratio at x is below 4 / (3 x + (x^2 + 8)^(1/2)) for x >= 0 (Sampford 1953). This costs little where there
+is little noise, the case that the laws leave to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SLACK = 2.0**-44  # 256 ULP, of sums and logarithms that err by some ten of the
 
 
 def _distance_and_loss(of: Releases) -> tuple[Any, Any]:
-    """mu of all Gaussian steps and epochs, or None, and the largest loss of all else, each at least what it is."""
+    """mu of all Gaussian steps and epochs, or None, and the largest loss of all else, both rounded up."""
     if of.given or of.discrete_gaussian or of.known:
         return None, jnp.inf
     noisy = [(x.count, 1.0 / x.noise, (x.noise > 0.0) & _is_prob(x.prob)) for x in of.gaussian]
@@ -47,19 +47,19 @@ def _is_prob(x: Any) -> Any:
 
 
 def _total(rows: list[tuple[Any, Any, Any]]) -> Any:
-    """At least the sum of counts times numbers; inf where one is none."""
+    """An upper bound on the sum of counts times numbers; inf where a number is out of its range."""
     count, each, is_usual = (jnp.stack([jnp.asarray(x) for x in column]) for column in zip(*rows, strict=True))
     total = up(jnp.sum(jnp.where(count > 0.0, each * count, 0.0)), len(rows) + 16)
     return jnp.where(jnp.all(is_usual & (count >= 0.0)) & (total >= 0.0), total, jnp.inf)
 
 
 def _log_mills(x: Any) -> Any:
-    """At least the logarithm of Mills's ratio, x >= 0."""
+    """An upper bound on the logarithm of the Mills ratio, x >= 0."""
     return -jnp.log(0.75 * x + 0.25 * jnp.sqrt(x * x + 8.0))
 
 
 def unamplified_epsilon(of: Releases, log_delta: Any) -> Any:
-    """A number, at least epsilon at `log_delta`; inf where some release has no largest loss."""
+    """A number, an upper bound on epsilon at `log_delta`; inf where some release has no largest loss."""
     mu, loss = _distance_and_loss(of)
     if mu is None:
         return loss
@@ -69,13 +69,13 @@ def unamplified_epsilon(of: Releases, log_delta: Any) -> Any:
     def after(x: Any) -> Any:
         return jnp.sqrt(2.0 * jnp.maximum(length + _log_mills(x), 1e-30))
 
-    # the solution of x^2 / 2 = length + log m(x) lies between any x and the next: below the first one and the third
+    # the solution of x^2 / 2 = length + log m(x) lies between any iterate and the next: below the first and the third
     found = loss + up(mu * (after(after(after(0.0))) + 0.5 * mu), 2**10)
     return jnp.where(mu > 0.0, found, loss)
 
 
 def unamplified_log_delta(of: Releases, epsilon: Any) -> Any:
-    """A number, at least log delta at `epsilon`; 0 where nothing is known."""
+    """A number, an upper bound on log delta at `epsilon`; 0 where nothing is known."""
     mu, loss = _distance_and_loss(of)
     if mu is None:
         return jnp.where(epsilon >= loss, -jnp.inf, 0.0)

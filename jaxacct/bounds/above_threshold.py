@@ -1,7 +1,7 @@
-"""The sparse vector technique: pure bounds, Renyi divergences, and pairs of probabilities from below.
+"""The sparse vector technique: pure bounds, Renyi divergences, and lower bounds from two probabilities.
 
 Lyu, Su & Li 2017, Theorems 4 and 5; Zhu & Wang 2020; docs/papers/above_threshold.md. Shapes: L is the number of lanes,
-A that of Renyi orders. Both directions are the same: a record may move queries either way.
+A that of Renyi orders. Both directions are equal, since a record may move queries either way.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from jaxacct.mechanisms import AboveThreshold, GaussianAboveThreshold
 from jaxacct.special import up
 from jaxacct.special._namespace import xp
 
-_NEAR_ONE = 1.02  # the Renyi order that is read in the place of 1
-# near the pure epsilon the best order has no end
+_NEAR_ONE = 1.02  # the Renyi order used in place of 1
+# the best order grows without limit as epsilon nears the pure epsilon
 _GRIDS = (MIXED[0], (*MIXED[0], *(2.0 ** (0.5 * k) for k in range(13, 81))))
 _LYU = "Lyu, Su & Li 2017, Theorems 4 and 5"
 _PROVED = "the threshold's noise revealed at the end, docs/papers/above_threshold.md"
@@ -57,25 +57,25 @@ def _pure(release: AboveThreshold) -> Any:
 
 
 def _known(release: AboveThreshold) -> tuple[Any, Any]:
-    """The pure epsilon [L], 1 where it is no double; and whether it is."""
+    """The pure epsilon [L], 1 where it is not finite; and whether it is finite."""
     pure = _pure(release)
     return xp.where(xp.isfinite(pure), pure, 1.0), xp.isfinite(pure)
 
 
 def _log_delta(release: AboveThreshold, epsilon: Any) -> Any:
-    """log delta [L], rounded up, of what is purely epsilon-DP."""
+    """log delta [L], rounded up, as the pure epsilon implies it."""
     pure, is_known = _known(release)
     return xp.where(is_known, response_log_delta(pure, xp.ones_like(pure), epsilon), 0.0)
 
 
 def _epsilon(release: AboveThreshold, log_delta: Any) -> Any:
-    """epsilon [L], rounded up: the inverse."""
+    """epsilon [L], rounded up: the inverse of `_log_delta`."""
     pure, is_known = _known(release)
     return xp.where(is_known, response_epsilon(pure, xp.ones_like(pure), log_delta), xp.inf)
 
 
 def _rdp(release: AboveThreshold, *, orders: Sequence[float]) -> Any:
-    """Renyi divergences [A, L], rounded up: those of the threshold's noise and of `cutoff` answers (AT-3), or pure."""
+    """Renyi divergences [A, L], rounded up: of the threshold's noise and `cutoff` answers (AT-3), or the pure bound."""
     pure, is_known = _known(release)
     by_pure = response_rdp(pure, xp.ones_like(pure), orders=orders)
     a = xp.asarray(orders, xp.float64)[:, None]
@@ -110,7 +110,7 @@ def _gaussian_setting(release: GaussianAboveThreshold) -> Setting:
 def _from_below(
     setting_of: Callable[[Any], Setting], release: Any, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """By two probabilities: queries may be moved either way, so that both directions have them."""
+    """Lower ends from two probabilities, equal in both directions since queries may move either way."""
     setting = setting_of(release)
     lower = delta_below(setting, target) if query is Query.DELTA else epsilon_below(setting, target)
     return dict.fromkeys(at.known, Ends(lower, query.worst))

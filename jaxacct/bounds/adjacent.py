@@ -1,12 +1,12 @@
-"""A record that is replaced: by any other one, or by the empty one.
+"""Bounds for a record that is replaced by any other record, or by the empty one.
 
-Replaced by any other (`ReplaceOne`): by the pair that is the worst case where one is known
-(`jaxacct.bounds._mirrored`), which without sampling is noise of half the size; in shuffled batches by theorems of their
-own. Elsewhere the record is removed, then the other one added, with any split of epsilon; and where a record's steps
-are known to all, its largest change is that of noise of half the size in these steps (joint convexity). From below,
-where records add to a sum, another one may contribute nothing.
+Any other record (`ReplaceOne`): the worst-case pair is used where it is known (`jaxacct.bounds._mirrored`); without
+sampling it amounts to half the noise. Shuffled batches have theorems of their own. Elsewhere the record is removed and
+then the other one added, with any split of epsilon; and if the record's steps are made public, the largest change is
+that of half the noise in these steps (joint convexity). For lower bounds: where records add to a sum, the other record
+may contribute nothing.
 
-Replaced by the empty one (`ZeroOut`): where records take part independently, what the record's removal leaves.
+The empty record (`ZeroOut`): where records take part independently, this amounts to removing the record.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ _STEPS = "triangle inequality of hockey-stick divergences (Vadhan 2017, Lemma 2.
 
 
 def _fixed(mechanism: Any) -> Adjacency | None:
-    """What is known of batches of a fixed size in the adjacency named."""
+    """What is known of a run with batches of a fixed size, in the adjacency of `mechanism`."""
     return adjacency_of(mechanism.relation, mechanism.mechanism)
 
 
@@ -91,7 +91,7 @@ def _always_sampled(run: PoissonSampled) -> Mechanism | None:
 
 
 def _composed(run: Composed) -> Mechanism | None:
-    """Each part by what stands for it where all have such; else each in this adjacency, where all have pairs."""
+    """The stand-ins of the parts if all have one; else each part in this adjacency, if all have pairs."""
     parts = run.parts()
     found = [_stand_in(part) for part, _ in parts]
     counts = tuple(int(count) for _, count in parts)
@@ -103,7 +103,7 @@ def _composed(run: Composed) -> Mechanism | None:
 
 
 def _has_own(part: Any) -> bool:
-    """Whether loss distributions of its own are known where a record is replaced."""
+    """Whether `part` has known loss distributions of its own where a record is replaced."""
     return mirrored(part) is not None or _draws_fixed(part) or shuffled_batches.hides(ReplaceOne(part))
 
 
@@ -135,17 +135,17 @@ _OF_FIXED_SIZE = frozenset({FixedBatches, TruncatedPoisson})
 
 
 def _draws_fixed(run: Description) -> bool:
-    """Whether its batches are of a fixed size, or cut to one."""
+    """Whether its batches have a fixed size, or are cut to a maximum size."""
     return type(run) in _OF_FIXED_SIZE
 
 
 def _holds_fixed(run: Description) -> bool:
-    """Whether records take each other's places in it, so that an empty one is more than none."""
+    """Whether records take each other's places in it, so that an empty record differs from none."""
     return _draws_fixed(run) or any(map(_holds_fixed, run.wrapped()))
 
 
 def _apart(run: Any) -> Mechanism | None:
-    """The parts of a composition that holds batches of fixed sizes, each with empty records; None for others."""
+    """A composition that holds batches of fixed sizes, with `ZeroOut` around each part; None for others."""
     if run.signature() != (Composed,) or not _holds_fixed(run):
         return None
     return Composed(tuple(ZeroOut(part) for part, _ in run.parts()), run.counts)
@@ -186,13 +186,13 @@ def _by_stand_in(mechanism: ReplaceOne, query: Query, target: float, at: Bracket
 def _through_none(
     mechanism: ReplaceOne, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """From above by two steps, or by known steps; from below by a record that contributes nothing."""
+    """Upper ends by two steps, or by public steps; lower ends by a record that contributes nothing."""
     run = mechanism.mechanism
     if run.loses_nothing():
         return dict.fromkeys(at.known, Ends(0.0, 0.0))
     whole = unamplified(run)
     upper = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
-    if upper > LEAST_NORMAL:  # nothing that is not 0 is shown to be less
+    if upper > LEAST_NORMAL:  # no bound above 0 is smaller
         upper = min(upper, in_two_steps(run, query, target, at))
     has_lower = at.wants_lower and adds(run)
     lower = at.ask(run, query, target, at.width, wants_lower=True).lower if has_lower else 0.0
@@ -203,13 +203,13 @@ def _through_none(
 
 
 def _alone(mechanism: ZeroOut) -> Any:
-    """What is left where the record is none; None where it takes a place."""
+    """The run to ask where the record becomes empty; None where an empty record still takes a place."""
     run = mechanism.mechanism
     return _apart(run) if _holds_fixed(run) else run
 
 
 def _without(mechanism: ZeroOut, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends of what is left without the record: of the worse direction if both are asked, else of the one."""
+    """The ends of that run: of the worse direction if both directions are asked, else of the one asked."""
     direction = None if len(at.known) > 1 else next(iter(at.known))
     ends = at.ask(_alone(mechanism), query, target, at.width, wants_lower=at.wants_lower, direction=direction)
     return dict.fromkeys(at.known, ends)
@@ -226,7 +226,7 @@ def _all_together(mechanism: Composed, query: Query, target: float, at: Bracketi
 
 
 def together(mechanism: Composed) -> Any:
-    """A mechanism: the parts composed inside of their adjacency; None where they are not all in one of these."""
+    """A mechanism: the parts composed inside their adjacency; None unless all are `ReplaceOne` or all `ZeroOut`."""
     parts: Any = mechanism.parts()
     kinds: Any = {type(part) for part, _ in parts}
     if kinds not in ({ReplaceOne}, {ZeroOut}):
@@ -235,7 +235,7 @@ def together(mechanism: Composed) -> Any:
 
 
 def _is_of_pairs(mechanism: Composed) -> bool:
-    """Whether the parts' pairs, composed, are what stands for the whole."""
+    """Whether the stand-in of the whole is the composition of the parts' pairs."""
     whole = together(mechanism)
     if whole.relation is ZeroOut.relation:
         return _apart(whole.mechanism) is not None
@@ -281,7 +281,7 @@ _PAIRS = Distribution(
 def _of_stand_in(
     distribution_of: Callable[..., Distribution | None], make: Callable[[Any], Any], theorem: str
 ) -> Distribution:
-    """The loss distributions of what stands for a mechanism of concrete numbers."""
+    """The loss distributions of the stand-in for a mechanism with concrete numbers."""
     found = of_stand_in(distribution_of, lambda mechanism: make(mechanism) if is_scalar(mechanism) else None, theorem)
     return dataclasses.replace(found, parts=in_own_relation(found.parts))
 
@@ -289,7 +289,7 @@ def _of_stand_in(
 def tables(
     distribution_of: Callable[..., Distribution | None], asking: Asking
 ) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """A dict, the table of methods, from the functions that tell how what stands for a run is bounded."""
+    """A dict, the table of methods, from the functions that bound the stand-in for a run."""
     stand_ins = _of_stand_in(
         distribution_of,
         lambda mechanism: None if _has_pair(mechanism) else _stand_in(mechanism.mechanism),
@@ -314,7 +314,7 @@ def tables(
         applies=_has_neither,
         bracket=_through_none,
         below=itself,
-        misses_deltas=lambda mechanism: isinstance(mechanism.mechanism, Release),  # whose deltas may end at once
+        misses_deltas=lambda mechanism: isinstance(mechanism.mechanism, Release),  # whose deltas may drop to 0 abruptly
         regime="all others",
         **_OPTIONS,
     )

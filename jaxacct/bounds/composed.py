@@ -70,7 +70,7 @@ from jaxacct.special import up
 from jaxacct.special._namespace import xp
 
 _SHARE_DOWN = 1.0 - 2.0**-50  # rounds a share of the target down: a quotient and a sum, fewer than four roundings
-_SUM_UP = 1.0 + 2.0**-50  # rounds a sum of products up, which was added without error but for the last rounding
+_SUM_UP = 1.0 + 2.0**-50  # rounds up a sum of products, which is exact but for one last rounding
 _LITTLE = 0.01  # nats, of a part's loss: steers running time
 
 _Kind = TypeVar("_Kind", bound=Method)
@@ -82,8 +82,8 @@ RenyiPlan = tuple[tuple[RenyiMethod, Callable[..., Array], tuple[tuple[str, Any]
 def methods_of(mechanism: Mechanism, kind: type[_Kind], *, is_batch: bool = False) -> tuple[_Kind, ...]:
     """A tuple of the methods of a kind that cover `mechanism`, in declared order; () where its signature has none.
 
-    Of a batch (array fields) also those on the host that cover some points only: they are looked at point by point. Of
-    traced fields all those on the host, which say what they need where they are asked by name.
+    For a batch (array fields) that includes every method on the host, even if it covers only some of the points: points
+    are checked one by one. The same holds for traced fields: asked by name, such a method says what it needs.
     """
     every = [m for m in METHODS.get(mechanism.signature(), ()) if isinstance(m, kind)]
     has_brackets = any(isinstance(m, BracketMethod) for m in every)  # to look for tracers costs microseconds
@@ -99,7 +99,7 @@ def lanes_of(mechanism: Mechanism, kind: type[_Kind]) -> tuple[_Kind, ...]:
 def has_quick(mechanism: Mechanism) -> bool:
     """bool: whether methods on lanes (of a composition, for each part) answer quick questions about it.
 
-    Elsewhere nothing is quicker than what answers all questions.
+    Elsewhere no method is quicker than the one that answers all questions.
     """
     if mechanism.signature() == (Composed,):
         return all(has_quick(part) for part, _ in mechanism.parts())
@@ -128,17 +128,17 @@ def has_lanes(mechanism: Mechanism) -> bool:
 
 
 def known_of(mechanism: Mechanism) -> Known | None:
-    """What is known (class `Known`) of the loss distributions of concrete numbers; None where one is traced."""
+    """What is known (class `Known`) of the loss distributions of a mechanism; None where a number is traced."""
     return known(mechanism, distribution_of)
 
 
 def answers_in_programs(mechanism: Mechanism) -> bool:
-    """bool: whether traced programs bound `mechanism` from above: by methods on lanes, or by laws of what is known."""
+    """bool: whether traced programs bound `mechanism` from above, by methods on lanes or known loss distributions."""
     return has_lanes(mechanism) or _KNOWN in methods_of(mechanism, LaneMethod)
 
 
 def unknown_numbers(mechanism: Mechanism) -> tuple[str, ...]:
-    """A tuple of str: the traced numbers and arrays without which their parts would have laws, as "Part.field"."""
+    """A tuple of str: the traced numbers and arrays that keep their parts from having laws, as "Part.field"."""
     parts = [part for part, _ in flattened(mechanism) if not has_law(part)]
     found = [
         f"{type(part).__name__}{jax.tree_util.keystr(path)}"
@@ -155,7 +155,7 @@ def unknown_numbers(mechanism: Mechanism) -> tuple[str, ...]:
 def renyi_plan(mechanism: Mechanism, direction: Direction) -> RenyiPlan:
     """A tuple of (Renyi method, its curve, its static arguments), of which to take the least in one direction.
 
-    Hashable, so that a kernel can be compiled for it. The first one alone where others are never worse.
+    Hashable, so that a kernel can be compiled for it. Holds only the first Renyi method where all are `Role.BY_NAME`.
     """
     usable = [m for m in methods_of(mechanism, RenyiMethod) if direction in m.directions]
     usable = [m for m in usable if m.role_for(mechanism) is not Role.BY_NAME] or usable[:1]
@@ -182,7 +182,7 @@ def _rdp(mechanism: Composed, *, orders: Sequence[float], parts: tuple[RenyiPlan
 
 
 def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -> int:
-    """int: working memory of one lane, bytes: that of the widest part, as parts are worked on one after the other."""
+    """int: working memory of one lane, in bytes: that of the widest part, since parts are computed one at a time."""
     every = [m.lane_bytes(orders=orders, **dict(static)) for plan in parts for m, _, static in plan]
     return max(every, default=orders_bytes(orders=orders))
 
@@ -234,7 +234,7 @@ def _theorem(mechanism: Composed) -> str:
 
 
 def _loss_parts(mechanism: Composed, step: float, bound: Bound, tail: float) -> Parts:
-    """Parts of little loss, but wider than most, are made on a step some power of two larger: `averages` costs less."""
+    """Parts with little loss, but wider than most, are made on a step larger by a power of two: averages cost less."""
     scale, runs = _scale(mechanism)
     made: list[tuple[Parts, int, int]] = []
     for of, part, count in _distributions(mechanism):
@@ -260,7 +260,7 @@ def _largest_loss(mechanism: Composed) -> float:
 
 
 def _below(mechanism: Composed) -> Composed | None:
-    """Each part that is analysed by a reduction replaced by what reveals less; None where some part has no such."""
+    """`mechanism` with each part that is analysed by a reduction replaced by one that reveals less; None if unknown."""
     parts = [(of.below(part), part, count) for of, part, count in _distributions(mechanism)]
     if any(less is None for less, _, _ in parts):
         return None
@@ -289,9 +289,9 @@ DISTRIBUTION = Distribution(
 
 
 def _added_up(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """From above, by basic composition: every run is asked at an equal share of the target, and the answers add up.
+    """Upper ends by basic composition: every run is asked at an equal share of the target, and the answers add up.
 
-    Or those whose (epsilon, delta) is given take just that, and the others share what is left.
+    Or, if that is less: parts with a given (epsilon, delta) take exactly that, and the others share what is left.
     """
     given = [(part, count) for part, count in mechanism.parts() if part.signature() == (EpsilonDelta,)]
     others = [(part, count) for part, count in mechanism.parts() if part.signature() != (EpsilonDelta,)]
@@ -310,9 +310,10 @@ def _pair_of(release: Any) -> tuple[float, float]:
 
 
 def _at_equal_shares(parts: Sequence[tuple[Mechanism, Any]], query: Query, target: float, at: Bracketing) -> float:
-    """The sum of what all runs lose, each at an equal share of the target: of delta or of epsilon.
+    """The sum of the answers about all runs, each asked at an equal share of the target, delta or epsilon.
 
-    Where the share is no normal double it is rounded down by a step: a quotient and a product err by half of one each.
+    The share is rounded down by one more spacing of doubles, for subnormal shares: there a quotient and a product err
+    by half a spacing each.
     """
     share = math.nextafter(target / sum(int(count) for _, count in parts) * _SHARE_DOWN, 0.0)
     if query is Query.EPSILON and share == 0.0:
@@ -322,7 +323,7 @@ def _at_equal_shares(parts: Sequence[tuple[Mechanism, Any]], query: Query, targe
 
 
 def _largest_part(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """From below: a composition reveals no less than any of its parts."""
+    """Lower ends: a composition reveals no less than any of its parts."""
     every = [at.ask(part, query, target, math.inf, wants_lower=True).lower for part, _ in mechanism.parts()]
     return dict.fromkeys(at.known, Ends(max(every), query.worst))
 
@@ -351,21 +352,21 @@ _LARGEST_PART = BracketMethod(
 
 
 def _of_reports_on_lanes(mechanism: Composed) -> bool:
-    """Whether it is of reports, all of which have Renyi curves: those given as loss distributions have none."""
+    """Whether its parts are reports that all have Renyi curves; reports given as loss distributions have none."""
     return is_of_reports(mechanism) and has_lanes(mechanism)
 
 
 def _is_known(mechanism: Mechanism) -> bool:
-    """Whether every part has a law, some of them since their numbers are concrete."""
+    """Whether every part has a law, some of them only because their numbers are concrete."""
     parts = [part for part, _ in flattened(mechanism)]
     others = [part for part in parts if not has_law(part)]
     return bool(others) and all(known_of(part) is not None for part in others)
 
 
-# of numbers that are concrete while a program is traced: of lanes, where all are arrays, it knows nothing
+# for numbers that stay concrete while a program is traced; on lanes, where all numbers are arrays, it never applies
 _KNOWN = laws(applies=_is_known, known_of=known_of)
 
-# in the order in which they are asked, after their cost
+# in the order in which they are asked, arranged by cost
 _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
         gaussian.EXACT,
@@ -410,7 +411,7 @@ _TABLES = merged(
     selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
 )
 
-# Every mechanism's methods. What else has loss distributions has laws of them where its numbers are concrete.
+# Every mechanism's methods. Other mechanisms with loss distributions get laws from them where numbers are concrete.
 METHODS = {
     signature: (*methods, _KNOWN)
     if signature not in LISTED and any(isinstance(m, DistributionMethod) for m in methods)

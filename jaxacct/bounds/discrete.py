@@ -1,12 +1,12 @@
 """The exact profiles of mechanisms with few outputs: true k-out-of-t random allocation, sampling, composition.
 
-Feldman & Shenfeld 2025, Theorem 3.1: the laws of the outputs depend on how often each output occurred only, which is
-called their *type* here. Where output y occurred n_y times, j_y of them in the record's k steps,
+Feldman & Shenfeld 2025, Theorem 3.1: the laws of a sequence of outputs depend only on how many times each output
+occurred, which is called its *type* here. Where output y occurred n_y times, j_y of them in the record's k steps,
 
     P-bar(n) = t!/prod n_y! / C(t, k) sum_{j: sum j_y = k} prod_y C(n_y, j_y) P(y)^j_y Q(y)^(n_y - j_y),
 
-a polynomial product over the outputs, and no reduction to one step at a time. Independent runs multiply, equal ones by
-their own types. Add/remove adjacency, both directions.
+a product of polynomials over the outputs, without a reduction to one step at a time. Independent runs multiply; equal
+runs are grouped by types of their own. Add/remove adjacency, both directions.
 """
 
 import functools
@@ -39,14 +39,14 @@ from jaxacct.special import (
     up,
 )
 
-_MOST_NUMBERS = 2**24  # float64 numbers held at once, 128 MiB: more, and the method does not apply
-_MOST_TYPES = 2**20  # types held at once: more, and the method does not apply
+_MOST_NUMBERS = 2**24  # float64 numbers held at once, 128 MiB: if more are needed, the method does not apply
+_MOST_TYPES = 2**20  # types held at once: if there are more, the method does not apply
 _MAX_EPSILON = 2.0**40  # nats: no larger epsilon is tried
-_NUM_HALVINGS = 60  # of the bracket of an epsilon, which keeps its safe end
-_LONG = 2**16  # runs of two letters: beyond, their types are looked at in a window only
-_LONGEST = 10**10  # runs up to which the window of counts is proved to be wide enough
-_LOG_TAIL = 700.0  # minus the log of what a window leaves out at either end; with _OUTSIDE it carries the certificate
-_OUTSIDE = 1e-303  # 2 e^-_LOG_TAIL for the record in and out, rounded up: it carries the certificate
+_NUM_HALVINGS = 60  # halvings of the bracket of an epsilon, which keeps its safe end
+_LONG = 2**16  # runs with two outputs ("letters"): of more, only the types in a window are listed
+_LONGEST = 10**10  # number of runs up to which the window of counts is proved to be wide enough
+_LOG_TAIL = 700.0  # minus the log of the mass that a window leaves out at either end; certified together with _OUTSIDE
+_OUTSIDE = 1e-303  # 2 e^-_LOG_TAIL, with the record and without, rounded up: the certificate rests on it
 _ULPS = 2**13  # units of 2^-53 by which a sum of up to 2^20 terms is rounded outwards
 
 
@@ -56,7 +56,7 @@ def has_types(mechanism: Mechanism) -> bool:
 
 
 def _num_types(mechanism: Mechanism) -> float:
-    """How many types there are to hold; inf for other mechanisms and for arrays of them."""
+    """The number of types to hold; inf for other mechanisms and for arrays of them."""
     if mechanism.signature() in _COUNTS:
         return _COUNTS[mechanism.signature()](mechanism)
     if all(part is mechanism for part, _ in mechanism.parts()):
@@ -93,7 +93,7 @@ def _num_of_allocated(mechanism: RandomAllocation) -> float:
 
 
 def _num_multisets(letters: float, count: Any) -> float:
-    """In how many ways `count` outputs fall on `letters` values; inf for too many."""
+    """The number of ways in which `count` outputs fall on `letters` values; inf for too many."""
     if np.ndim(count) > 0 or min(letters - 1, count) > 20 or letters * count > _MOST_NUMBERS:  # over 2^20 types
         return math.inf
     number = math.comb(int(count) + int(letters) - 1, int(letters) - 1)
@@ -101,22 +101,22 @@ def _num_multisets(letters: float, count: Any) -> float:
 
 
 def _is_long(count: Any) -> bool:
-    """Whether `count` equal runs of two letters have their types looked at in a window only."""
+    """Whether only a window of the types of `count` equal runs with two letters is listed."""
     return np.ndim(count) == 0 and count > _LONG
 
 
 def _window(count: int, *laws: Any) -> NDArray[np.float64]:
-    """How often the first of two letters occurs [N] in `count` runs, all but e^-700 or so of each of the laws."""
+    """Counts [N] of the first of two letters in `count` runs that hold all but e^-700 or so of each of the laws."""
     return np.unique(np.concatenate([binomial_window(count, law[0], law[1], _LOG_TAIL) for law in laws]))
 
 
 def _window_size(count: int, *laws: Any) -> float:
-    """How many counts `_window` holds; inf where there are more runs than its margin is meant for."""
+    """The number of counts in `_window`; inf where there are more runs than its margin is meant for."""
     return float(len(_window(count, *laws))) if count <= _LONGEST else math.inf
 
 
 def _log_weights(count: int, law: Any, counts: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """log of the binomial weights [N] of a law of two letters, and their error; -inf where a letter never occurs."""
+    """Log binomial weights [N] of a law of two letters, and their error; -inf for a letter that never occurs."""
     if min(law[0], law[1]) > 0.0:
         return log_binomial_weights(count, law[0], law[1], counts)
     certain = count * math.log(max(law[0], law[1]))
@@ -124,7 +124,7 @@ def _log_weights(count: int, law: Any, counts: NDArray[np.float64]) -> tuple[NDA
 
 
 def _ranges(least: NDArray[np.int64], last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All of `least[i]`, .., `last` for each i in turn: which i, and the number."""
+    """The numbers `least[i]`, .., `last` for each i in turn: the index i of each, and the number."""
     lengths = last + 1 - least
     row = np.repeat(np.arange(len(least)), lengths)
     return row, np.arange(len(row)) - (np.cumsum(lengths) - lengths - least)[row]
@@ -132,7 +132,7 @@ def _ranges(least: NDArray[np.int64], last: int) -> tuple[NDArray[np.int64], NDA
 
 def _compositions(total: int, parts: int) -> NDArray[np.int64]:
     """Every way to write `total` as an ordered sum of `parts` whole numbers >= 0, [N, parts]."""
-    sums = np.zeros((1, 1), np.int64)  # of the first numbers, from 0 on
+    sums = np.zeros((1, 1), np.int64)  # partial sums, from 0 on
     for _ in range(parts - 1):
         row, following = _ranges(sums[:, -1], total)
         sums = np.column_stack([sums[row], following])
@@ -140,7 +140,7 @@ def _compositions(total: int, parts: int) -> NDArray[np.int64]:
 
 
 def _multisets(letters: int, count: int) -> NDArray[np.int64]:
-    """Every choice of `count` of the numbers 0, .., letters - 1, with repetition, each in order, [N, count]."""
+    """Every choice of `count` of the numbers 0, .., letters - 1 with repetition, each sorted, [N, count]."""
     chosen = np.arange(letters)[:, None]
     for _ in range(count - 1):
         row, following = _ranges(chosen[:, -1], letters - 1)
@@ -150,7 +150,7 @@ def _multisets(letters: int, count: int) -> NDArray[np.int64]:
 
 @functools.lru_cache(maxsize=8)
 def _types(mechanism: Mechanism) -> Types:
-    """The types of `mechanism`; those of its parts are multiplied."""
+    """The types of `mechanism`: the product of the types of its parts."""
     if mechanism.signature() in _TYPES:
         return _TYPES[mechanism.signature()](mechanism)
     return functools.reduce(_product, (_repeated(_types(part), int(count)) for part, count in mechanism.parts()))
@@ -171,14 +171,14 @@ def _of_pair(p: NDArray[np.float64], q: NDArray[np.float64]) -> Types:
 
 
 def _product(a: Types, b: Types) -> Types:
-    """The types of two independent runs: every pair of one type of each."""
+    """The types of two independent runs: every pair of a type of each."""
     log_p, log_q = (np.add.outer(x, y).ravel() for x, y in ((a.log_p, b.log_p), (a.log_q, b.log_q)))
     slack = rounding(log_p, log_q)
     return Types(log_p, log_q, a.error + b.error + slack, a.apart + b.apart + 2.0 * slack, a.outside + b.outside)
 
 
 def _repeated(types: Types, count: int) -> Types:
-    """The types of `count` equal independent runs: how often each type of one run occurred."""
+    """The types of `count` equal independent runs: the number of times that each type of one run occurred."""
     if count == 1:
         return types
     if len(types.log_p) == 2 and count > _LONG:
@@ -189,9 +189,9 @@ def _repeated(types: Types, count: int) -> Types:
         return Types(log_p, log_q, error, 2.0 * error, count * types.outside + _OUTSIDE)
     letters = types.log_p.shape[0]
     log_factorial, size = log_factorial_table(count), min(letters, count)
-    if count < letters:  # the letters that occur, one after the other, are fewer numbers than how often each does
+    if count < letters:  # listing the letters that occur takes fewer numbers than a count of every letter
         which = _multisets(letters, count)
-        again = np.ones(len(which))  # how often the letter occurred up to here: their product is that of factorials
+        again = np.ones(len(which))  # occurrences of the letter so far: their product is that of the factorials
         log_many = np.full(len(which), log_factorial[count])
         for before, here in itertools.pairwise(which.T):
             again = np.where(before == here, again + 1.0, 1.0)
@@ -239,7 +239,7 @@ def _allocated(mechanism: RandomAllocation) -> Types:
         log_choose = log_factorial[t] - log_factorial[k] - log_factorial[t - k]
         log_bar = log_many - log_choose + product[:, k]
         log_base = log_many + q_total
-    # sums of t logarithms, each of some log t, and logaddexps
+    # rounding of sums of t logarithms, each some log t in size, and of logaddexps
     size = 1.0 + float(np.abs(log_factorial[-1])) + t * float(np.abs(np.nan_to_num(log_q, neginf=0.0)).max())
     error = 2.0**-50 * (size + 8.0 * k * counts.shape[1] + t)
     return Types(log_bar, log_base, error, 2.0 * error)
@@ -256,7 +256,7 @@ def _long_epoch(pair: DiscretePair, num_steps: int) -> Types:
     return Types(log_p, log_q, error + 2.0**-49 + slack, 2.0**-49 + 2.0 * slack, max(1.0, *ratios) * _OUTSIDE)
 
 
-# for each signature that has types besides compositions: how many there are, and what they are
+# for each signature that has types, compositions aside: their number, and the types
 _COUNTS: dict[tuple[type, ...], Callable[[Any], float]] = {
     **{(kind,): num_outputs for kind in TYPES},
     (DiscretePair,): lambda pair: len(pair.p),
@@ -269,7 +269,7 @@ _TYPES: dict[tuple[type, ...], Callable[[Any], Types]] = {
     (PoissonSampled, DiscretePair): lambda run: _repeated(_of_pair(*_sampled(run)), int(run.num_steps)),
     (RandomAllocation, DiscretePair): lambda run: _repeated(_allocated(run), int(run.num_epochs)),
 }
-# how often a run of each uses the pair at most
+# upper bound on the number of times a run uses the pair
 _USES: dict[tuple[type, ...], Callable[[Any], float]] = {
     (PoissonSampled, DiscretePair): lambda run: float(run.num_steps),
     (RandomAllocation, DiscretePair): lambda run: float(run.num_selected) * float(run.num_epochs),
@@ -277,7 +277,7 @@ _USES: dict[tuple[type, ...], Callable[[Any], float]] = {
 
 
 def _largest(mechanism: Any) -> float:
-    """An epsilon at which it is purely epsilon-DP: losses add, and a run loses no more than the steps it is in."""
+    """An epsilon at which `mechanism` is purely epsilon-DP: losses add, over the steps that a record takes part in."""
     if len(mechanism.signature()) == 1 and mechanism.signature() in _TYPES:
         return base_of(mechanism).largest_loss(mechanism)
     if mechanism.signature() in _USES:
@@ -301,7 +301,7 @@ def types_delta(mechanism: Mechanism, epsilon: float, direction: Direction, *, u
     first, second = (found.log_p, found.log_q) if direction is Direction.REMOVE else (found.log_q, found.log_p)
     held = first > -np.inf
     first, second = first[held], second[held]
-    # of the two logarithms, of epsilon and of their differences
+    # rounding of the two logarithms, of epsilon and of their differences
     sizes = np.abs(first) + np.where(second > -np.inf, np.abs(second), 0.0) + epsilon
     error = (found.apart + 2.0**-51 * sizes) * (1.0 if upper else -1.0)
     gap = np.maximum((first - second) - epsilon + error, 0.0)

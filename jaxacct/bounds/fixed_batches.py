@@ -1,20 +1,20 @@
-"""Batches of a fixed size, and Poisson-sampled ones that are cut to a largest size, in every adjacency.
+"""Batches of a fixed size, and Poisson-sampled batches that are cut to a maximum size, in every adjacency.
 
-Without replacement, B of N records, q = B / N. Draw B - 1 of the other records and one more of them, x': the batch has
-x' in the last place, or with probability q the record. Given the draw, the outputs without it are C = N(c), those with
-it A = N(a), |a - c| <= 2, and those with another one in its place B = N(b), |b - c| <= 2, |a - b| <= 2 (1 if b is 0).
-By joint convexity the worst draw bounds all.
+Without replacement, B of N records, q = B / N. Draw B - 1 of the other records and one more of them, x': the last place
+of the batch holds x', or with probability q the record. Given the draw, the output is C = N(c) without the record,
+A = N(a) with it, |a - c| <= 2, and B = N(b) with another record in its place, |b - c| <= 2, |a - b| <= 2 (1 if b is 0).
+By joint convexity the worst draw is a bound for all.
 
-* Add or remove: (1-q) C + q A against C: Poisson sampling with half the noise, attained where all others contribute the
-  opposite.
+* Add or remove: (1-q) C + q A against C: Poisson sampling with half the noise, attained where all other records
+  contribute the opposite.
 * Replace one: for k >= 1 and k' = 1 + (k - 1)/q, b = k / k',  H_k((1-q) C + q A || (1-q) C + q B) =
   q H_k'(A || (1-b) C + b B) <= q H_k'(N(2) || N(0)) (Balle, Barthe & Gaboardi 2018, Theorem 2), in either order.
 * Zero out: for k >= 1 the record against the empty one is worst at a = 1, c = -1; the empty one against the record is
   q H_k'(N(1) || N(0)) at most.
 
-With replacement K ~ Binomial(B, 1/N) copies shift an output by 2 K at most, against none; replaced, given that there
-are some, K is told. Cut batches: where the others alone fill the batch, of M >= B, the record takes the place of one of
-them with probability q B / (M + 1) <= q B / (B + 1); elsewhere sampling is Poisson's. Which of the two is told.
+With replacement, K ~ Binomial(B, 1/N) copies shift an output by 2 K at most, against none; for replaced records, K is
+revealed given that K > 0. Cut batches: where M >= B other records fill the batch alone, the record takes the place of
+one of them with probability q B / (M + 1) <= q B / (B + 1); else sampling is Poisson. Which case holds is revealed.
 """
 
 import dataclasses
@@ -73,9 +73,9 @@ from jaxacct.special import binomial_tail, down, grown, up
 
 _FIXED = "Balle, Barthe & Gaboardi 2018, Theorem 2, for batches of a fixed size"
 _CUT = "Chua et al. 2024, Scalable DP-SGD, with full batches told"
-_SHARE, _MORE, _SHARES = 1e-6, 1.0 + 2.0**-10, 8  # of delta that cut batches may take: the first, a factor, how often
-_DEEP, _RARE = 1e-60, 0.005  # delta, and sampling probability, below which an interval is said to take long
-_ROUGH = 0.5  # relative width of a rough look
+_SHARE, _MORE, _SHARES = 1e-6, 1.0 + 2.0**-10, 8  # of delta, for cut batches: first share, factor, number of tries
+_DEEP, _RARE = 1e-60, 0.005  # delta, and sampling probability, below which a warning says that intervals take long
+_ROUGH = 0.5  # relative width of a rough first answer
 _RESOLUTION = 24.0  # grid points for one standard deviation of a test's loss: tightness only
 
 
@@ -84,7 +84,7 @@ def _half(run: Any) -> Gaussian:
 
 
 def _rate(run: FixedBatches, *, is_up: bool) -> float:
-    """The probability that a batch without replacement has a record, rounded."""
+    """The probability that a batch drawn without replacement holds a record, rounded up or down."""
     rate = int(run.batch_size) / int(run.num_records)
     return math.nextafter(rate, 1.0 if is_up else 0.0)
 
@@ -93,7 +93,7 @@ def _rate(run: FixedBatches, *, is_up: bool) -> float:
 
 
 def stand_in(run: FixedBatches, *, is_up: bool = True) -> Mechanism:
-    """A mechanism (class `PoissonSampled` or `Composed`) that loses what is lost where a record is added or removed."""
+    """A mechanism (class `PoissonSampled` or `Composed`) that loses what `run` does if a record is added or removed."""
     if not run.with_replacement:
         return PoissonSampled(_half(run), _rate(run, is_up=is_up), int(run.num_steps))
     shares, rest = copies(run)
@@ -127,7 +127,7 @@ def _sampled(noise: Gaussian, prob: float) -> _MakeLaw:
 
 
 def _replaced(noise: Gaussian, prob: float) -> _MakeLaw:
-    """In a batch without replacement, of half the noise."""
+    """The law of a replaced record in a batch without replacement; `noise` is half that of the run."""
 
     def law(step: float, side: Side, tail: float) -> RatioLaw:
         one = bases.law(noise, prob, step, side, tail)
@@ -137,7 +137,7 @@ def _replaced(noise: Gaussian, prob: float) -> _MakeLaw:
 
 
 def _empty(run: Any, prob: float) -> _MakeLaw:
-    """In a batch without replacement, by the empty record."""
+    """The law of a record replaced by the empty one, in a batch without replacement."""
     noise = Gaussian(float(run.mechanism.noise_multiplier))
 
     def law(step: float, side: Side, tail: float) -> RatioLaw:
@@ -149,7 +149,7 @@ def _empty(run: Any, prob: float) -> _MakeLaw:
 
 
 def _with_copies(run: FixedBatches) -> _MakeLaw:
-    """Given that there are copies of the record, their number is told: 2 K away from none, and from the other one."""
+    """The law with replacement: if there are copies, their number K is revealed; either record shifts by 2 K."""
     shares, rest = copies(run)
     some = up(present(run), 2**6)
     noise = float(run.mechanism.noise_multiplier)
@@ -181,7 +181,7 @@ def _either(full: Full, open_law: _MakeLaw, full_law: Callable[[float], _MakeLaw
 
 
 def _known(run: Any, query: Query, target: float, at: Bracketing) -> float:
-    """From above where all batches are known: no output shifts by more than two norms."""
+    """An upper end if all batches are public: no output shifts by more than two norms."""
     return at.ask(Composed(_half(run), int(run.num_steps)), query, target, at.width, wants_lower=False).upper
 
 
@@ -199,10 +199,11 @@ def _bracket_of(
 
 
 def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float, Bracketing, Direction], Ends[float]]:
-    """With t the probability that some batch is cut, delta is within (1 + e^eps) t of that of the run that is not.
+    """Ends by coupling: with t the probability that a batch is cut, delta is within (1 + e^eps) t of the uncut run's.
 
-    From below also a record among others of nothing: Poisson sampling, with the probability that it is drawn and stays.
-    Where hardly a batch is cut, the lower end is told in any case: it shows that there is nothing else to ask.
+    A second lower end is that of a record among others that contribute nothing: Poisson sampling, with the probability
+    that the record is drawn and kept. Where batches are hardly ever cut, the lower end is given even if it is not asked
+    for: it shows that no further method is needed.
     """
     alone = PoissonSampled(_uncut(run).mechanism, kept(run), int(run.num_steps))
     each = binomial_tail(int(run.num_records), float(run.sampling_prob), int(run.max_batch_size))
@@ -242,7 +243,7 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
 
 
 class Adjacency(NamedTuple):
-    """What is known of a run in one adjacency: the law of one step, from above, and ends by other means."""
+    """What is known of a run in one adjacency: the dominating law of one step, and ends by other means."""
 
     pair: Mirrored
     theorem: str
@@ -261,7 +262,7 @@ def _fixed_replaced(run: FixedBatches) -> Adjacency:
 
 
 def _in_bins(run: FixedBatches, query: Query, target: float, direction: Direction) -> float:
-    """From below, where all others contribute -1 and the record 1, by bins of the outputs."""
+    """A lower end, by bins of the outputs, where all other records contribute -1 and this one 1."""
     bins = emptied_in_bins(1.0 / float(run.mechanism.noise_multiplier), _rate(run, is_up=False))
     pair = DiscretePair(tuple(bins.p.tolist()), tuple(bins.q.tolist()))
     step = math.sqrt(math.log1p(bases.spread(pair))) / _RESOLUTION
@@ -278,7 +279,7 @@ def _in_bins(run: FixedBatches, query: Query, target: float, direction: Directio
 
 
 def _fixed_emptied(run: FixedBatches) -> Adjacency:
-    """With replacement as if replaced by any other one, of which the empty one is one."""
+    """With replacement, the bound for any other record is used, of which the empty record is one."""
     rate, full = _rate(run, is_up=True), Gaussian(float(run.mechanism.noise_multiplier))
     if run.with_replacement:
         law, joins = _with_copies(run), down(present(run), 2**6)
@@ -336,11 +337,11 @@ FIXED: dict[tuple[NeighboringRelation, tuple[type, ...]], Callable[[Any], Adjace
     (ReplaceOne.relation, (TruncatedPoisson, Gaussian)): _cut_replaced,
     (ZeroOut.relation, (TruncatedPoisson, Gaussian)): _cut_emptied,
 }
-"""What tells of a run in an adjacency, by that and the run's signature."""
+"""The functions that say what is known of a run, by adjacency and the run's signature."""
 
 
 def adjacency_of(relation: NeighboringRelation, run: Any) -> Adjacency | None:
-    """What is known (`Adjacency`, a NamedTuple) of a run with concrete fields in an adjacency; None for nothing."""
+    """What is known (`Adjacency`, a NamedTuple) of a run with concrete fields in an adjacency; None if nothing is."""
     make = FIXED.get((relation, run.signature()))
     return None if make is None or run.loses_nothing() else make(run)
 
@@ -348,16 +349,16 @@ def adjacency_of(relation: NeighboringRelation, run: Any) -> Adjacency | None:
 def bracket(
     run: Any, relation: NeighboringRelation, query: Query, target: float, at: Bracketing
 ) -> dict[Direction, Ends[float]]:
-    """A dict of the ends in each direction, by what is known without distributions.
+    """A dict of the ends in each direction, without loss distributions.
 
-    A direction that a rough look shows to decide nothing is left at that.
+    A direction gets a rough answer only, if that shows that it is not the worse one.
     """
     if run.loses_nothing():
         return dict.fromkeys(at.known, Ends(0.0, 0.0))
     found = adjacency_of(relation, run)
     assert found is not None
     ends: dict[Direction, Ends[float]] = {}
-    with shared():  # the questions about runs that are not cut differ by little
+    with shared():  # the questions about the uncut run differ by little
         for d in at.known:
             rival = max((e.lower if at.wants_lower else e.upper for e in ends.values()), default=0.0)
             if rival > 0.0:
@@ -398,7 +399,7 @@ _ENDS = frozenset({Bound.UPPER, Bound.LOWER})
 def tables(
     of_stand_in: Callable[[Callable[[Any], Any], str], Distribution],
 ) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """A dict, the table of methods, from a function that tells the loss distributions of what stands for a run."""
+    """A dict, the table of methods, from a function that gives the loss distributions of the stand-in for a run."""
     poisson = BracketMethod(
         name="as Poisson",
         theorem="a batch of fixed size is Poisson sampling with half the noise",

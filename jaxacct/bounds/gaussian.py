@@ -1,4 +1,4 @@
-"""The Gaussian mechanism, by itself, and schemes whose bounds do without the amplification by sampling.
+"""The Gaussian mechanism by itself, and bounds for sampling schemes that use no amplification.
 
 Balle & Wang 2018, "Improving the Gaussian mechanism for differential privacy", Theorem 8;
 Mironov 2017, "Renyi differential privacy", Proposition 7. Shapes: L is the number of lanes (points of a batch), A the
@@ -28,7 +28,7 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import LEAST_NORMAL
 from jaxacct.special._namespace import xp
 
-_LEAST_NOISE = 1e-100  # noise multipliers below it count as this in a guess, so that the square of mu is a double
+_LEAST_NOISE = 1e-100  # smaller noise multipliers count as this in a guess, so that the square of mu is finite
 _THEOREM = "Balle & Wang 2018, Theorem 8"
 
 
@@ -40,8 +40,8 @@ def gaussian_mu(release: Gaussian) -> jax.Array:
 def unamplified_mu(release: Gaussian, uses: Any) -> jax.Array:
     """mu [L] of the Gaussian pair that dominates `uses` uses of a record: sqrt(uses)/sigma, rounded up.
 
-    An upper bound for schemes that keep secret which steps used a record: here these steps are public. What a scheme
-    releases is a post-processing of that (the steps are forgotten), and post-processing loses no privacy.
+    An upper bound for schemes that keep secret which steps used a record: here these steps are public. The output of
+    such a scheme is a post-processing of this one (the steps are forgotten), and post-processing loses no privacy.
     """
     return compose_gaussian_mu([(gaussian_mu(release), uses)])
 
@@ -75,7 +75,7 @@ def is_gaussian(mechanism: Mechanism) -> bool:
 
 
 def composed_mu(mechanism: Mechanism) -> jax.Array:
-    """mu [L] of Gaussian releases, composed: the root of the sum of 1/sigma_i^2, rounded up; else exact.
+    """mu [L] of composed Gaussian releases: the root of the sum of 1/sigma_i^2, exact but for being rounded up.
 
     For mechanisms that `is_gaussian` accepts.
     """
@@ -113,14 +113,15 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
     """
 
     def floor(mechanism: PoissonSampled | RandomAllocation, log_delta: NDArray[Any]) -> NDArray[Any]:
-        # A guess, not a bound: where P[L > eps] is delta, for the loss L ~ N(mu^2/2, mu^2), with e^{-z^2/2 - z - 1} for
-        # the normal tail, which is larger; less 1.5 standard deviations, since delta at eps is less than P[L > eps].
-        # Of a small mu, delta is about mu times as much. Too high a guess loses tightness only: it is not asked.
+        # A guess, not a bound: the eps where P[L > eps] is delta, for the loss L ~ N(mu^2/2, mu^2), with the smaller
+        # e^{-z^2/2 - z - 1} for the normal tail; less 1.5 standard deviations, since delta at eps is below P[L > eps].
+        # For a small mu, delta is about mu times as much. If the guess is too high, the method is not asked: this costs
+        # tightness only.
         sigma = np.maximum(np.asarray(mechanism.mechanism.noise_multiplier, float), _LEAST_NOISE)
         least_mu = np.sqrt(np.asarray(uses(mechanism), float)) / sigma
         log_tail = log_delta - np.log(np.minimum(least_mu, 1.0))
         z = np.sqrt(np.maximum(-2.0 * log_tail - 1.0, 0.0)) - 1.0
-        with np.errstate(all="ignore"):  # of a delta near 1 by the other tail
+        with np.errstate(all="ignore"):  # for a delta near 1, by the other tail
             z = np.where(log_tail < -0.5, z, -np.sqrt(-2.0 * np.log(-np.expm1(np.minimum(log_tail, 0.0)))))
         return 0.5 * least_mu**2 + least_mu * (z - 1.5)
 

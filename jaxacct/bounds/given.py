@@ -1,4 +1,4 @@
-"""Releases that are given by their loss: distribution functions, or a privacy loss distribution."""
+"""Releases given by their privacy loss: by distribution functions, a loss distribution or a mixture of Gaussians."""
 
 import dataclasses
 

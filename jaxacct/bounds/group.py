@@ -1,4 +1,4 @@
-"""Groups of records: by a mechanism that stands for all of them, or one record after the other.
+"""Groups of records: by a stand-in mechanism for the whole group, or one record after the other.
 
 Ganesh 2024, "Tight group-level DP guarantees for DP-SGD with sampling via mixture of Gaussians mechanisms"; Vadhan
 2017, "The complexity of differential privacy", Lemma 2.2.
@@ -33,19 +33,19 @@ from jaxacct.mechanisms import (
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import LEAST_NORMAL, binomial_masses, bisect, first_doubling, grown
 
-_DOWN = 1.0 - 2.0**-50  # of a quotient of a noise multiplier
+_DOWN = 1.0 - 2.0**-50  # rounds a quotient of a noise multiplier down
 _MOST_EPSILON = 2.0**10  # nats: no larger epsilon is tried one record after the other
-_NUM_HALVINGS = 24  # of its bracket
-_RUNG, _MOST_RUNGS = math.sqrt(2.0), 32  # between smaller epsilons that are looked at, and how many
-_RISE = 2.0  # of delta towards smaller epsilons, after which no more of them are looked at
-_OVER = 1.0 + 2.0**-20  # times an epsilon that is approached from below
-_FEW_HALVINGS = 8  # between two of them
-_SHARE = 0.0625  # of what one question may take, for each delta of a search
-_LARGEST_MIXTURE = 512  # records of one group whose sampled number is listed
+_NUM_HALVINGS = 24  # of the bracket of that epsilon
+_RUNG, _MOST_RUNGS = math.sqrt(2.0), 32  # ratio of the smaller epsilons that are tried, and their number
+_RISE = 2.0  # where delta has risen by this factor towards smaller epsilons, no more of them are tried
+_OVER = 1.0 + 2.0**-20  # factor on an epsilon that is approached from below
+_FEW_HALVINGS = 8  # between two of the smaller epsilons
+_SHARE = 0.0625  # share of the time for one question that each delta of a search may take
+_LARGEST_MIXTURE = 512  # records of a group up to which the number sampled is listed
 
 
 def _sampled(run: PoissonSampled, size: int) -> Mechanism | None:
-    """The number of records drawn is binomial, and what they add has at most that norm: tight (Ganesh 2024)."""
+    """The number of records drawn is binomial, and their sum has at most that norm: tight (Ganesh 2024)."""
     prob = float(run.sampling_prob)
     if run.signature() != (PoissonSampled, Gaussian) or size > _LARGEST_MIXTURE:
         return None
@@ -85,7 +85,7 @@ def stand_in(mechanism: Group) -> Mechanism | None:
 
 
 def in_place_of(mechanism: Mechanism) -> Mechanism:
-    """What is asked when `mechanism` is: of a group its `stand_in` where that is not None, else itself."""
+    """What is asked in place of `mechanism`: the `stand_in` of a group, if that is not None; else itself."""
     run = stand_in(cast(Group, mechanism)) if mechanism.signature() == (Group,) else None
     return mechanism if run is None else run
 
@@ -95,7 +95,7 @@ def _has_stand_in(mechanism: Group) -> bool:
 
 
 def _unamplified(run: Any, size: int) -> Mechanism | None:
-    """Every record's steps public and the same: whichever they are, no sum of the records' is larger."""
+    """Every record in the same steps, which are public: no other choice of steps has a larger sum."""
     if run.signature() != (RandomAllocation, Gaussian):
         return None
     release = Gaussian(float(run.mechanism.noise_multiplier) / size * _DOWN)
@@ -108,7 +108,7 @@ def _one_after_the_other(
 ) -> Mapping[Direction, Ends[float]]:
     """Upper ends: delta of m records at m eps is at most that of one at eps, times (e^(m eps) - 1) / (e^eps - 1).
 
-    Where one record's delta hardly falls that grows with epsilon: what holds at a smaller one holds too.
+    Where one record's delta hardly falls, this bound grows with epsilon; a bound at a smaller epsilon is then used.
     """
     run, size = mechanism.mechanism, int(mechanism.size)
     whole = _unamplified(run, size)
@@ -143,7 +143,7 @@ def _one_after_the_other(
         return dict.fromkeys(at.known, Ends(0.0, min(known, found)))
 
     def fixed_point() -> float:
-        """Epsilon of one record at the delta left to it, which grows with epsilon: from below it nears the least."""
+        """The least epsilon, approached from below: m times that of one record, at the delta left by the last one."""
         epsilon = 0.0
         for _ in range(_NUM_HALVINGS):
             most = target / size if epsilon == 0.0 else target * math.exp(-_log_growth(epsilon, size))
@@ -156,7 +156,7 @@ def _one_after_the_other(
     if delta(0.0) <= target:
         return dict.fromkeys(at.known, Ends(0.0, 0.0))
     high = first_doubling(lambda epsilon: delta(epsilon) <= target, limit=_MOST_EPSILON).upper
-    if math.isinf(high):  # it may hold at smaller ones only, between those that were tried
+    if math.isinf(high):  # it may hold only at smaller epsilons, between those that were tried
         high = fixed_point()
     else:
         high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
@@ -170,7 +170,7 @@ def _one_after_the_other(
 
 
 def _smaller(epsilon: float) -> Iterator[float]:
-    """Epsilons below `epsilon`, of a ladder that is the same for all; then 0."""
+    """Epsilons below `epsilon`, on a ladder that does not depend on it; then 0."""
     rung = math.ceil(math.log(epsilon, _RUNG)) - 1 if epsilon > 0.0 else -_MOST_RUNGS
     yield from (_RUNG**k for k in range(rung, max(rung - _MOST_RUNGS, -_MOST_RUNGS), -1))
     if epsilon > 0.0:
@@ -184,13 +184,13 @@ def _share_down(epsilon: float, size: int) -> float:
 
 
 def _log_growth(epsilon: float, size: int) -> float:
-    """log((e^eps - 1) / (e^(eps/m) - 1)): the sum over the records of e^(i eps / m)."""
+    """log((e^eps - 1) / (e^(eps/m) - 1)): the log of the sum over the records of e^(i eps / m)."""
     one = epsilon / size
     return epsilon - one + math.log(-math.expm1(-epsilon)) - math.log(-math.expm1(-one))
 
 
 def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """A dict, the table of methods, from the function that tells the loss distributions of what stands for a group."""
+    """A dict, the table of methods, from the function that gives the loss distributions of the stand-in for a group."""
 
     theorem = "Ganesh 2024, mixtures of Gaussians; sensitivities add up"
     distribution = of_stand_in(

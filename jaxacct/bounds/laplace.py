@@ -1,4 +1,7 @@
-"""One release of the Laplace mechanism: its profile and its Renyi divergences in closed form, both directions equal."""
+"""One release of the Laplace mechanism, or of permute-and-flip: profile and Renyi divergences in closed form.
+
+Both directions are equal.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +39,18 @@ from jaxacct.special._namespace import xp
 
 
 def _largest(mechanism: Laplace) -> float:
-    """1/b: the largest loss, at which the release is purely epsilon-DP; inf where the quotient is no double."""
+    """1/b: the largest loss, at which the release is purely epsilon-DP; inf where the scale is tiny."""
     scale = float(mechanism.noise_multiplier)
     return 1.0 / scale if scale > 1e-300 else math.inf
 
 
 def laplace_delta(mechanism: Laplace, epsilon: float) -> Ends[float]:
-    """Two floats, the certified lower and upper end of delta at `epsilon` >= 0, for noise of scale b:
+    """Two floats, the certified lower and upper ends of delta at `epsilon` >= 0, for noise of scale b:
 
         delta(epsilon) = 1 - e^((epsilon - 1/b) / 2) for epsilon < 1/b, and 0 from there on.
 
-    Balle, Barthe & Gaboardi 2018, Theorem 3. The same in both directions. Relative width 1e-14, more within some ulp
-    of 1/b.
+    Balle, Barthe & Gaboardi 2018, Theorem 3. The same in both directions. Relative width 1e-14, but more within a few
+    ulp of 1/b.
     """
     largest = _largest(mechanism)
     if math.isinf(largest):  # 1/b is at least 1e300
@@ -61,7 +64,7 @@ def laplace_delta(mechanism: Laplace, epsilon: float) -> Ends[float]:
 
 
 def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends[float]:
-    """Two floats, the certified lower and upper end of epsilon at `delta` in (0, 1), for noise of scale b:
+    """Two floats, the certified lower and upper ends of epsilon at `delta` in (0, 1), for noise of scale b:
 
         epsilon(delta) = 1/b + 2 log(1 - delta), and at least 0.
 
@@ -83,14 +86,14 @@ def _bracket(mechanism: Laplace, query: Query, target: float, at: Bracketing) ->
 def _bracket_of_choice(
     release: PermuteAndFlip, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """The ends of permute-and-flip, those of Laplace noise of scale 1/E, which two candidates attain.
+    """The ends of permute-and-flip: those of Laplace noise of scale 1/E, which are attained with two candidates.
 
     Noise of scale 2 D / E is added to the scores, which a record moves by D at most. In units of that scale, candidate
-    sets S and its complement have the largest noisy scores A and B, of hazard rates at most 1: of a maximum the density
-    is the sum over i of f_i times the product of the other F_j, at most the probability that exactly one exceeds the
-    point, where f_i <= 1 - F_i. The same holds for Z = B - A and -Z by averaging over the other one. So the density of
-    Z is at most min(G, 1 - G), G its distribution function, and that of Laplace noise is equal to it: a shift by E
-    moves G(0) = P[S] no further than it moves the distribution function of Laplace noise.
+    sets S and its complement have the largest noisy scores A and B, with hazard rates at most 1: the density of a
+    maximum is the sum over i of f_i times the product of the other F_j, which is at most the probability that exactly
+    one score exceeds the point, where f_i <= 1 - F_i. The same holds for Z = B - A and -Z, by averaging over the other
+    score. So the density of Z is at most min(G, 1 - G), G its distribution function; for Laplace noise it is equal to
+    that. Hence a shift by E moves G(0) = P[S] no further than it moves the distribution function of Laplace noise.
     """
     ends = _bracket(of_choice(release), query, target, at)
     top = float(release.choice_epsilon)
@@ -98,7 +101,7 @@ def _bracket_of_choice(
     return {d: Ends(down(min(end.lower, most), 64), min(end.upper, most)) for d, end in ends.items()}
 
 
-_SLACK = 2.0**-44  # of logarithms at hand: their roundings, some ten ulp each
+_SLACK = 2.0**-44  # rounding of the logarithms at hand, some ten ulp each
 _OfLanes = Callable[[Any], Array]
 
 
@@ -129,7 +132,7 @@ def _rdp(top: _OfLanes, release: Any, *, orders: Sequence[float]) -> jax.Array:
 
 
 def on_lanes(top: _OfLanes, theorem: str) -> tuple[Method, ...]:
-    """A tuple of methods (class `Method`) for traced programs: the closed forms, of the largest loss `top`."""
+    """A tuple of methods (class `Method`) for traced programs: the closed forms, from the largest loss `top`."""
     options: dict[str, Any] = {
         "directions": BOTH,
         "cost": Cost.MICROSECONDS,

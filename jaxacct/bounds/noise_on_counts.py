@@ -1,4 +1,4 @@
-"""Noise on whole numbers, and releases that are known by a zCDP guarantee.
+"""Integer-valued noise, and releases described by a zCDP guarantee.
 
 Ghosh, Roughgarden & Sundararajan 2012 (discrete Laplace); Canonne, Kamath & Steinke 2020 (discrete Gaussian); Agarwal,
 Kairouz & Liu 2021 (Skellam); Bun & Steinke 2016 (zCDP). Shapes: L is the number of lanes, A that of Renyi orders. Both
@@ -29,7 +29,7 @@ def zcdp_rdp(release: ZCdp, *, orders: Sequence[float]) -> jax.Array:
 
 
 def discrete_gaussian_rdp(release: DiscreteGaussian, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L], both directions, rounded up, no larger than those of continuous noise:
+    """Renyi divergences [A, L], both directions, rounded up: the upper bound that is exact for continuous noise,
 
         R_a <= a sensitivity^2 / (2 scale^2).
 

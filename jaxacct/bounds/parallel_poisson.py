@@ -1,4 +1,4 @@
-"""Workers that sample for themselves: a record that W of them may draw is as a group of W records, each drawn once."""
+"""Workers that sample independently: a record that W workers may draw is like a group of W records."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -16,24 +16,24 @@ _THEOREM = "Choquette-Choo et al. 2024, Corollary 4.7: how many workers draw a r
 
 
 def _as_group(run: ParallelPoisson) -> Group:
-    """One record for each worker: each adds a vector of norm 1 at most, if its worker draws it."""
+    """One record for each worker: it adds a vector of norm at most 1 if its worker draws it."""
     return Group(PoissonSampled(run.mechanism, run.sampling_prob, run.num_steps), run.num_workers)
 
 
 def stand_in(run: ParallelPoisson) -> Mechanism | None:
-    """A mechanism whose single record loses exactly what one does here; None where there are too many workers."""
+    """A mechanism whose single record loses exactly what a record of `run` does; None if there are too many workers."""
     return group.stand_in(_as_group(run))
 
 
 def in_place_of(mechanism: Mechanism) -> Mechanism:
-    """What is asked in place of `mechanism`: its `stand_in` or that of a group where that is not None, else itself."""
+    """What is asked in place of `mechanism`: its `stand_in`, or that of a group, if that is not None; else itself."""
     is_run = mechanism.signature() == (ParallelPoisson, Gaussian)
     run = group.in_place_of(_as_group(cast(ParallelPoisson, mechanism)) if is_run else mechanism)
     return mechanism if is_run and run.signature() == (Group,) else run
 
 
 def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """A dict, the table of methods, from the function that tells the loss distributions of what stands for a run."""
+    """A dict, the table of methods, from the function that gives the loss distributions of the stand-in for a run."""
     distribution = of_stand_in(distribution_of, lambda run: stand_in(run) if is_scalar(run) else None, _THEOREM)
     exact = BracketMethod(
         name="group",

@@ -1,4 +1,4 @@
-"""Releases that are known by the most that they lose: randomized response, (epsilon, delta) guarantees, bounded range.
+"""Releases described by a bound on their loss: randomized response, (epsilon, delta) guarantees, bounded range.
 
 Kairouz, Oh & Viswanath 2015, Theorem 2.4; Dong, Durfee & Rogers 2020; Mironov 2017, Propositions 5 and 6. Shapes: L is
 the number of lanes, A that of Renyi orders. Both directions are the same.
@@ -39,8 +39,8 @@ from jaxacct.mechanisms import EpsilonDelta, Exponential, RandomizedResponse
 from jaxacct.special import down, log1mexp, log1p, softplus, up
 from jaxacct.special._namespace import xp
 
-_SLACK = 2.0**-44  # times 1 + E and the logarithms at hand: their roundings, some ten ulp each
-_HOST_SLACK = 2.0**-48  # relative, of some ten roundings on the host
+_SLACK = 2.0**-44  # times 1 + E and the logarithms at hand: their rounding, some ten ulp each
+_HOST_SLACK = 2.0**-48  # relative, covers some ten roundings on the host
 _SHARE_DOWN = 1.0 - 2.0**-42  # the exponential of a logarithm of delta, which may be as low as -745
 
 _Function = Callable[[Any, Array], Array]
@@ -115,13 +115,13 @@ def _guarantee_epsilon(release: EpsilonDelta, log_delta: jax.Array) -> jax.Array
 
 
 def _guarantee_rdp(release: EpsilonDelta, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] of the pure guarantee, rounded up; inf where delta is above 0."""
+    """Renyi divergences [A, L] of the pure guarantee, rounded up; inf where the guaranteed delta is above 0."""
     pure = response_rdp(release.guaranteed_epsilon, xp.ones_like(release.guaranteed_epsilon), orders=orders)
     return xp.where(release.guaranteed_delta > 0, xp.inf, pure)
 
 
 def _guarantee_kl(release: EpsilonDelta) -> jax.Array:
-    """The divergence of order 1 [L] of the pure guarantee, rounded up: E tanh(E / 2); inf where delta is above 0."""
+    """The divergence of order 1 [L] of the pure guarantee, rounded up: E tanh(E / 2); inf where D is above 0."""
     pure = response_kl(release.guaranteed_epsilon, xp.ones_like(release.guaranteed_epsilon))
     return xp.where(release.guaranteed_delta > 0, xp.inf, pure)
 
@@ -149,7 +149,7 @@ def _range_rdp(release: Exponential, *, orders: Sequence[float]) -> jax.Array:
 
         R_a = t + log( (1 - e^(-aE)) / (a (1 - e^-E)) ) / (a - 1),   e^t = (a - 1) (1 - e^(-aE)) / (a (e^-E - e^(-aE))),
 
-    t held in [0, E]; and at most a E^2 / 8 (Cesar & Rogers 2021, Lemma 3.2), which says more where E is tiny.
+    t clipped to [0, E]; and at most a E^2 / 8 (Cesar & Rogers 2021, Lemma 3.2), which is sharper where E is tiny.
     """
     a = xp.asarray(orders, xp.float64)[:, None]
     top = xp.where(release.range_epsilon > 0, release.range_epsilon, 1.0)
@@ -170,7 +170,7 @@ def _range_kl(release: Exponential) -> jax.Array:
     """
     top = xp.where(release.range_epsilon > 0, release.range_epsilon, 1.0)
     whole = -xp.expm1(-top)
-    more = xp.where(top < 1e-3, 0.5 * top, (top - whole) / whole)  # x - 1; below, the other bound is the lesser
+    more = xp.where(top < 1e-3, 0.5 * top, (top - whole) / whole)  # x - 1; for smaller E the other bound is less
     found = more - log1p(more)
     least = xp.minimum(found + _SLACK * more, top**2 / 8.0 * (1.0 + _SLACK))
     least = xp.where(top < 1e-3, top**2 / 8.0 * (1.0 + _SLACK), least)
@@ -196,7 +196,7 @@ def _renyi(theorem: str, rdp: Callable[..., jax.Array], **limits: Any) -> RenyiM
 def _guarantee_bracket(
     release: EpsilonDelta, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction: sums over the outputs; at a delta from D on epsilon is at most E, whatever D is."""
+    """The ends in each direction: sums over the outputs; at a delta of at least D, epsilon is at most E."""
     top, least = float(release.guaranteed_epsilon), float(release.guaranteed_delta)
     if query is Query.DELTA:
         ends = Ends(*(types_delta(release, target, Direction.REMOVE, upper=upper) for upper in (False, True)))
@@ -210,7 +210,7 @@ def _guarantee_bracket(
 def _range_bracket(
     release: Exponential, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked, in closed form, which two candidates attain."""
+    """The ends in each direction asked, in closed form, attained with two candidates."""
     top = float(release.range_epsilon)
     whole = -math.expm1(-top)
     if query is Query.DELTA:

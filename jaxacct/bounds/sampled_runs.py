@@ -1,13 +1,13 @@
-"""Runs that a record takes part in with probability q: users who are sampled first, and then allocated to steps.
+"""Runs that a record takes part in with probability q, as for users who are sampled first and then allocated to steps.
 
-With P the run's output with the record, Q without it, and H_k the hockey-stick divergence at k, the record's own coin
-makes (1-q) Q + q P of P:
+Let P be the law of the run's output with the record, Q without it, and H_k the hockey-stick divergence at k. Sampling
+the record turns P into (1-q) Q + q P:
 
     remove:  H_k((1-q) Q + q P || Q) = q H_k'(P || Q),           k' = 1 + (k - 1) / q,
     add:     H_k(Q || (1-q) Q + q P) = (1 - k (1-q)) H_k'(Q || P),   k' = k q / (1 - k (1-q)), 0 from k (1-q) = 1 on.
 
 The first is Balle, Barthe & Gaboardi 2018, Theorem 2, with equality. Both grow with H, and k' is at least 1 where k is,
-so that every certified end of the run's own profile gives one of the sampled run; x = log k' stands for the epsilon
+so that every certified end of the run's own profile gives one of the sampled run; x = log k' corresponds to the epsilon
 
     remove:  log(1 - q + q e^x),    add:  -log(1 - q + q e^-x).
 """
@@ -34,11 +34,11 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side, log_mixed_with_one
 from jaxacct.mechanisms import Gaussian, PoissonSampled
 from jaxacct.special import down, up
 
-_SLACK = 2**8  # ulp, of an epsilon from an epsilon: an exponential, a product, a logarithm
-_SHARE_DOWN, _SHARE_UP = 1.0 - 2.0**-49, 1.0 + 2.0**-49  # of a delta: an exponential, products, sums, a quotient
-_NUM_TURNS = 24  # of the two ends of an epsilon around each other: any number of them is valid
-_COARSE = 0.1  # relative width of a first look at a direction, which may be the smaller one
-_FAR = 600.0  # nats: e^x is a double
+_SLACK = 2**8  # ulp, when an epsilon is converted into an epsilon: an exponential, a product, a logarithm
+_SHARE_DOWN, _SHARE_UP = 1.0 - 2.0**-49, 1.0 + 2.0**-49  # of a delta: exponential, products, sums, quotient
+_NUM_TURNS = 24  # most rounds in which the two ends of an epsilon improve each other: any number of them is valid
+_COARSE = 0.1  # relative width of the first answer about a direction, which may turn out not to be the worse one
+_FAR = 600.0  # nats, bound on x so that e^x is a double
 _COARSEST = 16.0  # nats between losses of a run
 _MOST_EXPONENT = 700.0  # nats, of a variance
 
@@ -47,7 +47,7 @@ _MOST_EXPONENT = 700.0  # nats, of a variance
 
 
 def _sampled(x: float, prob: float, direction: Direction) -> Ends[float]:
-    """Ends of the epsilon at which a sampled run has what the run itself has at x >= 0, inf allowed."""
+    """Ends of the epsilon of a sampled run that corresponds to x >= 0 (or inf) of the run itself."""
     if math.isinf(x):
         most = math.inf if direction is Direction.REMOVE else float(-np.log1p(-prob)) if prob < 1.0 else math.inf
         return Ends(down(most, _SLACK), up(most, _SLACK))
@@ -59,10 +59,10 @@ def _sampled(x: float, prob: float, direction: Direction) -> Ends[float]:
 def _one_epsilon(
     ask: Callable[[float], Ends[float]], prob: float, direction: Direction, delta: float, width: float
 ) -> Ends[float]:
-    """The ends of epsilon at `delta`, from ``ask``: those of the run's own epsilon at a delta.
+    """The ends of epsilon at `delta`, from ``ask``, which gives the ends of the run's own epsilon at a delta.
 
-    Remove: at delta / q. Add: at delta (q + (1-q) e^x) / q, x the answer itself. The larger x is put in, the smaller
-    the answer, so that answers of x from below and from above enclose it in turn.
+    Remove: asked at delta / q. Add: at delta (q + (1-q) e^x) / q, where x is the answer itself. A larger x put in gives
+    a smaller answer, so that lower and upper ends of x improve each other in turn.
     """
 
     def own(x: float, share: float) -> Ends[float]:
@@ -103,7 +103,7 @@ def _one_run(mechanism: PoissonSampled, query: Query, target: float, at: Bracket
         return one_step_delta(profile, prob, direction, target)
 
     found: dict[Direction, Ends[float]] = {}
-    for direction in at.known:  # of what is no larger than a direction before nothing more is wanted
+    for direction in at.known:  # a direction no larger than one before it needs no better answer
         found[direction] = within(max(at.width, _COARSE), direction)
         if found[direction].upper > max(ends.lower for ends in found.values()) and at.width < _COARSE:
             found[direction] = within(at.width, direction)
@@ -123,7 +123,7 @@ ONE_RUN = BracketMethod(
 )
 
 
-# Several runs, each sampled afresh: by loss distributions
+# Several runs, each sampled anew: by loss distributions
 
 
 def _of_run(distribution_of: Callable[..., Distribution | None], mechanism: PoissonSampled) -> Distribution:
@@ -133,7 +133,7 @@ def _of_run(distribution_of: Callable[..., Distribution | None], mechanism: Pois
 
 
 def _variance(of: Distribution, run: Any) -> float:
-    """About Var(dP/dQ) of a run, its exponent held below the end of the doubles."""
+    """Approximately Var(dP/dQ) of a run, with the exponent capped so that it is a double."""
     return math.expm1(min(of.scale(run)[0], _MOST_EXPONENT))
 
 
@@ -143,15 +143,15 @@ def _scale(of: Distribution, mechanism: PoissonSampled) -> tuple[float, int]:
 
 
 def _largest_loss(of: Distribution, mechanism: PoissonSampled) -> float:
-    """T log(1 - q + q e^L), L that of the run."""
+    """T log(1 - q + q e^L), L the largest loss of the run itself."""
     one = _sampled(of.largest_loss(mechanism.mechanism), float(mechanism.sampling_prob), Direction.REMOVE)
     return up(one.upper * float(mechanism.num_steps), 4)
 
 
 def _law(of: Distribution, mechanism: PoissonSampled, step: float, side: Side, tail: float) -> RatioLaw:
-    """The law of 1 - q + q Y, Y the ratio of the whole run; nothing is known of it for the add direction from below.
+    """The law of 1 - q + q Y, Y the ratio of the whole run; no lower bound for the add direction is known.
 
-    Losses of the run itself may be as much further apart as they are larger.
+    The run's own losses may lie further apart, by the factor by which they are larger.
     """
     run, (whole, steps) = mechanism.mechanism, _scale(of, mechanism)
     scale, count = of.scale(run)
@@ -162,7 +162,7 @@ def _law(of: Distribution, mechanism: PoissonSampled, step: float, side: Side, t
 
 
 def _below(of: Distribution, mechanism: PoissonSampled) -> PoissonSampled | None:
-    """What reveals no more than a run, sampled as it is."""
+    """A run that reveals no more, sampled in the same way; None if none is known."""
     run = of.below(mechanism.mechanism)
     if run is mechanism.mechanism or run is None:
         return None if run is None else mechanism
@@ -191,7 +191,7 @@ def _distribution(distribution_of: Callable[..., Distribution | None]) -> Distri
 
 
 def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """A dict, the table of methods, from the function that tells the loss distributions of what is sampled."""
+    """A dict, the table of methods, from the function that gives the loss distributions of the run that is sampled."""
     by_losses = loss_distribution(_distribution(distribution_of))
     later = dataclasses.replace(ONE_RUN, cost=Cost.SECONDS)  # of runs with no quicker methods
     return {

@@ -1,7 +1,7 @@
-"""The best of a random number of runs: Renyi divergences from those of one run.
+"""The best of a random number of runs: its Renyi divergences from those of one run.
 
 Papernot & Steinke 2022, "Hyperparameter tuning with Renyi differential privacy". Shapes: L is the number of lanes, A
-that of Renyi orders. Both directions are bounded at once: the divergences of a run are the larger of both.
+that of Renyi orders. Both directions are bounded at once: the divergence of a run is the larger of its two directions.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect_lanes, log1p, map_rows, up
 from jaxacct.special._namespace import cummin_from_behind, is_jax, stop_gradient, xp
 
-_NUM_HALVINGS = 80  # of a bracket of log(1 / gamma), which keep its safe end
-_SHARE_DOWN = 1.0 - 2.0**-44  # of a mean number of runs: expm1, quotients and products, some ten ulp each
-_SMALLEST = 2.0**-900  # shapes nearer to 0 count as it: their products with a rate would be no doubles
-# Renyi orders whose divergences are read in the place of those of smaller orders: all in the grids, up to the largest,
-# so that one grid says nearly what the next one does
+_NUM_HALVINGS = 80  # halvings of a bracket of log(1 / gamma), which keep its safe end
+_SHARE_DOWN = 1.0 - 2.0**-44  # rounds a mean number of runs down: expm1, quotients and products, some ten ulp each
+_SMALLEST = 2.0**-900  # shapes nearer to 0 count as 0: their products with a rate might underflow
+# Renyi orders whose divergences also bound those of smaller orders: they span all the grids, up to the largest order,
+# so that one grid gives nearly the same answer as the next
 _ABOVE = (*MIXED[0], *np.geomspace(MIXED[0][-1], MIXED[-1][-1], 61)[1:].round().tolist())
 
 
 def _has_numbers(mechanism: PrivateSelection) -> bool:
-    """Whether a run is described by numbers: a given loss distribution, a leaf, has no Renyi divergences."""
+    """Whether a run is described by numbers: a loss distribution, which is a leaf, has no Renyi divergences."""
     return not any(isinstance(leaf, Mechanism) for leaf in _trees.leaves(mechanism))
 
 
@@ -55,13 +55,14 @@ def log_inverse_gamma(mean_runs: jax.Array, shape: float) -> jax.Array:
 
     The mean grows with the rate log(1 / gamma) and with the shape; a bracket of the rate is halved, its upper end kept.
     """
-    # at shape 0 it is (e^rate - 1) / rate, above e^(rate / 2); below that at least (1 + shape) times its logarithm's
+    # at shape 0 the mean is (e^rate - 1) / rate, above e^(rate / 2); at a shape below 0 its logarithm is at least
+    # 1 + shape times that
     widest = (2.0 * xp.log(mean_runs) + 8.0) / (1.0 if shape >= 0.0 else 1.0 + shape)
     found = bisect_lanes(lambda rate: _mean(rate, shape) >= mean_runs, widest, 0.0 * widest, num_steps=_NUM_HALVINGS)
     found = stop_gradient(xp.where(_mean(found, shape) >= mean_runs, found, xp.inf))
     if not is_jax(mean_runs):
         return found
-    # with the derivative of the inverse of the mean
+    # attach the derivative of the inverse of the mean
     some = xp.where(xp.isfinite(found), found, 1.0)
     slope = stop_gradient(jax.jvp(lambda rate: _mean(rate, shape), (some,), (xp.ones_like(some),))[1])
     return found + (mean_runs - stop_gradient(mean_runs)) / slope
@@ -79,7 +80,7 @@ def _several(own: jax.Array, orders: jax.Array, also: NDArray[Any], mean_runs: j
 
 
 def _pure_delta(largest: jax.Array, epsilon: jax.Array) -> jax.Array:
-    """delta [L], rounded up, at `epsilon` of what is purely `largest`-DP: (e^x - e^epsilon) / (1 + e^x), 0 from x on.
+    """delta [L], rounded up, at `epsilon` under pure `largest`-DP: (e^x - e^epsilon) / (1 + e^x), 0 from x on.
 
     Kairouz, Oh & Viswanath 2015, Theorem 2.4.
     """
@@ -93,7 +94,7 @@ def _poisson(
 ) -> jax.Array:
     """Theorem 6: R'_a = R_a + mean delta(log(1 + 1/(a - 1))) + log(mean) / (a - 1), delta that of one run.
 
-    Delta from the divergences in the rows `also`, or from the one of order inf.
+    delta is found from the divergences in the rows `also`, or from the one of order inf.
     """
 
     def delta(order: jax.Array) -> jax.Array:
@@ -112,16 +113,16 @@ def tables(
     takes_numpy: Callable[..., bool],
     distribution_of: Callable[..., Distribution | None],
 ) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """A dict, the table of methods, from the functions that tell how a run is bounded, whatever it is."""
+    """A dict, the table of methods, from the functions that bound any kind of run."""
 
     def statics(mechanism: PrivateSelection) -> dict[str, Any]:
         run = mechanism.mechanism
         return {"parts": tuple(renyi_plan(run, direction) for direction in run.directions)}
 
     def rdp(mechanism: PrivateSelection, *, orders: Sequence[float], parts: Any) -> jax.Array:
-        """Renyi divergences [A, L], orders from 1 to inf: they do not fall with the order, as what is proved may.
+        """Renyi divergences [A, L], orders from 1 to inf: they do not fall with the order, as the theorem's may.
 
-        Other orders help each: those of a question's grid all together; else the same ones whatever is asked beside.
+        Each order is improved by other ones: all those of the grid, if `orders` is a grid; else a fixed set of orders.
         """
         finite = tuple(sorted({*(a for a in orders if 1.0 < a < math.inf), *_ABOVE}))
         every = [least_rdp(plan, mechanism.mechanism, orders=(*finite, math.inf)) for plan in parts]

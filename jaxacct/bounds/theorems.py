@@ -1,7 +1,7 @@
-"""Theorems of the engine that `jaxacct.papers` states too: all that papers may take from the bounds, and nothing else.
+"""The theorems of the engine that `jaxacct.papers` also states: the only names that papers may import from the bounds.
 
-What stands in `__all__` keeps its name and meaning while the modules behind it change. Every function is documented
-where it is defined. `jaxacct.divergence.kernels` is the same list for the divergences.
+The names in `__all__` keep their meaning while the modules behind them change. Every function is documented where it is
+defined. `jaxacct.divergence.kernels` is the same list for the divergences.
 """
 
 from jaxacct.bounds.allocation._decomposition import decomposition_delta, decomposition_epsilon

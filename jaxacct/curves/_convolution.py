@@ -14,15 +14,15 @@ from jaxacct.curves._pld import Pld, check_alike
 from jaxacct.curves._regridding import MAX_POINTS, on_grid
 from jaxacct.special import ULP, log_or_minus_inf, rows_times
 
-# The composed masses are computed under several exponential tilts, each accurate around the losses where delta is
-# about this; point by point the best of them counts.
+# The composed masses are computed under several exponential tilts, each accurate around the losses where delta is about
+# one of these numbers; at each point the best result is kept.
 ALL_DELTAS = (1e-3, 1e-6, 1e-9, 1e-12, 1e-16, 1e-20)
-_MOST_REACH = 1e150  # nats: their products with tilts are doubles
-_LOG_TAIL = math.log(1e-20)  # log of the mass that may wrap around: it is bounded and booked
+_MOST_REACH = 1e150  # nats: products of such losses with tilts are doubles
+_LOG_TAIL = math.log(1e-20)  # log of the mass that may wrap around, which is added to the error bound
 
-_NUM_HALVINGS, _MOST_HALVINGS = 5, 40  # of a bracket of a tilt
-_STEEP = 4.0  # times the log of delta, beyond which a tilt is too steep to be sharp there
-_SHARE_OF_TOP = 0.7  # of the log of the mass at the largest loss: steers tightness only
+_NUM_HALVINGS, _MOST_HALVINGS = 5, 40  # halvings of the bracket of a tilt
+_STEEP = 4.0  # multiple of log delta beyond which a tilt is too steep to be sharp at this delta
+_SHARE_OF_TOP = 0.7  # share of the log of the mass at the largest loss: steers tightness only
 
 
 class _LogMoments:
@@ -65,7 +65,7 @@ def _tilts(moments: _LogMoments, deltas: Sequence[float]) -> list[float]:
 
     tilts: list[float] = []
     low, high = 0.0, 1.0
-    # a tilt that leaves little but the largest loss is sharp nowhere else
+    # a tilt under which little but the largest loss is left is sharp nowhere else
     least = _SHARE_OF_TOP * moments.log_top()
     for delta in deltas:
         target = max(math.log(delta), least)
@@ -76,7 +76,7 @@ def _tilts(moments: _LogMoments, deltas: Sequence[float]) -> list[float]:
             low, high = high, 2.0 * high
         top = high
         for step in range(_MOST_HALVINGS):
-            # a tilt within a few per cent serves as well, but where rare losses take over within them
+            # a tilt right to a few per cent does as well, unless rare losses take over within that range
             if step >= _NUM_HALVINGS and exponent(top) >= _STEEP * target:
                 break
             middle = math.sqrt(low * top) if low > 0 else 0.5 * top
@@ -93,7 +93,7 @@ def _tilts(moments: _LogMoments, deltas: Sequence[float]) -> list[float]:
 def _chernoff_end(moments: _LogMoments, tilt: float, sign: float, log_tail: float) -> float:
     """A loss beyond which (on the side of `sign`) the tilted composed law holds at most exp(log_tail).
 
-    What any spread gives is valid; as K is convex, it falls with the spread up to the best one, and rises from there.
+    Any spread gives a valid loss. As K is convex, the loss falls as the spread grows up to the best one, then rises.
     """
     base, best = moments(tilt), math.inf
     spread = 2.0**-7
@@ -107,20 +107,20 @@ def _chernoff_end(moments: _LogMoments, tilt: float, sign: float, log_tail: floa
 
 
 def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.0, *ALL_DELTAS)) -> Pld:
-    """The privacy loss distribution of running each part as often as its count says, on the finest of the parts' steps.
+    """The privacy loss distribution of running each part the given number of times, on the finest grid of the parts.
 
-    Every mass is certified: to what the transform returns is added (for a lower bound, subtracted) a bound on its
+    Every mass is certified. To the result of the transform is added (for a lower bound, subtracted) a bound on its
     rounding error, with eta = 8 ulp log2(N) for a transform of length N and a_i the tilted masses,
 
         eta sum_i count_i |a_i|_2 + (5 ulp sum_i count_i + eta) |result|_2,
 
-    and the mass that may wrap around, 1e-20 in all by Chernoff's bound on the tilted law. What lies beyond the window
-    on the right is booked at infinity, on the left at the first point. Tilting by e^(a l) before and back after makes
-    the error relative to the masses around the tilt's own losses: delta of 1e-20 keeps its digits.
+    and on the mass that may wrap around, 1e-20 in all by Chernoff's bound on the tilted law. Mass to the right of the
+    window is moved to infinity, mass to the left of it to the first point. Tilting by e^(a l) before and back after
+    makes the error relative to the masses around the tilt's own losses: a delta of 1e-20 keeps its digits.
 
     Args:
       parts: the distributions and their counts.
-      deltas: where the result is to be sharp; it is valid everywhere.
+      deltas: where the result should be sharp; it is valid everywhere.
 
     Raises:
       ValueError: if the parts differ in bound, direction or adjacency.
@@ -132,10 +132,10 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
     upper, step = first.bound is Bound.UPPER, first.step
-    # one rounding however many parts there are
+    # a single rounding, however many parts there are
     log_finite = math.fsum(count * math.log1p(-min(pld.infinite_mass, 1.0 - ULP)) for pld, count in parts)
     infinite = 0.0 - math.expm1(log_finite) * (1.0 + (2.0**-45 if upper else -(2.0**-45)))
-    if not all((pld.masses > 0).any() for pld, _ in parts):  # nothing that both have
+    if not all((pld.masses > 0).any() for pld, _ in parts):  # a part without finite losses
         return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=1.0 if upper else infinite)
     moments = _LogMoments(parts)
     tilts = _tilts(moments, sorted(deltas, reverse=True))
@@ -143,7 +143,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     window = _window(parts, moments, steepest)
     origin, start, end, full = window
     losses = origin + step * np.arange(start, start + window.size)
-    # a loss is a sum that carries some ulp of its largest term: it may lie near 0 though the grids begin far away
+    # a loss is a sum, off by some ulp of its largest term: it may lie near 0 although the grids begin far away
     reach = sum(count * (abs(pld.offset) + step * (pld.masses.shape[0] - 1)) for pld, count in parts)
     if not reach <= _MOST_REACH:
         raise TooFineError(f"the composed losses reach to {reach:.2g} nats, beyond {_MOST_REACH:g}")
@@ -155,20 +155,20 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     masses, losses = masses[: end - start + 1], losses[: end - start + 1]
     if upper:
         if end < full:
-            # at most e^_LOG_TAIL of the tilted law lies there, and the tilt is undone by no more than at the end
+            # at most e^_LOG_TAIL of the tilted law lies there; undoing the tilt gains at most what it does at `end`
             value = moments(steepest)
             exponent = value - steepest * (origin + step * end) + 2.0**-46 * (1.0 + abs(value) + steepest * reach)
             infinite += math.exp(min(0.0, exponent + _LOG_TAIL))
         if start > 0:
-            masses[0] += math.exp(min(0.0, _LOG_TAIL + max(0.0, moments(0.0))))  # a mass of 1 says nothing
+            masses[0] += math.exp(min(0.0, _LOG_TAIL + max(0.0, moments(0.0))))  # a mass of 1 or more says nothing
         masses = np.minimum(masses, 1.0)
-    # where the losses are not known to the last digit, they move to the safe side
+    # the losses are shifted to the safe side by their rounding error
     shift = 2.0**-50 * reach * (1.0 if upper else -1.0)
     return dataclasses.replace(first, offset=float(losses[0]) + shift, masses=masses, infinite_mass=infinite)
 
 
 class _Window(NamedTuple):
-    """Which points of the composed grid are kept: `start` to `end` of 0 to `full`; the first one is at `origin`."""
+    """Which points of the composed grid are kept: `start` to `end` of 0 to `full`; point 0 is at the loss `origin`."""
 
     origin: float
     start: int
@@ -177,12 +177,12 @@ class _Window(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Points of the transform: a power of two."""
+        """The length of the transform: a power of two."""
         return 1 << max(4, (self.end - self.start).bit_length())
 
 
 def _window(parts: Sequence[tuple[Pld, int]], moments: _LogMoments, steepest: float) -> _Window:
-    """The window that holds all but e^_LOG_TAIL of the composed law, on the right also under the steepest tilt."""
+    """The window that holds all but e^_LOG_TAIL of the composed law, on the right even under the steepest tilt."""
     step = parts[0][0].step
     origin = sum(count * pld.offset for pld, count in parts)
     full = sum(count * (pld.masses.shape[0] - 1) for pld, count in parts)
@@ -205,10 +205,10 @@ def _window(parts: Sequence[tuple[Pld, int]], moments: _LogMoments, steepest: fl
 def _under_tilt(
     parts: Sequence[tuple[Pld, int]], tilt: float, losses: NDArray[Any], start: int, reach: float, *, upper: bool
 ) -> NDArray[Any]:
-    """Composed masses, upper or lower, at `losses`, the grid from `start` on: by a transform of tilted masses.
+    """Composed masses, upper or lower, at `losses` (the grid from `start` on), by a transform of tilted masses.
 
     Args:
-      reach: the largest sum of losses, by which the exponents' rounding is bounded.
+      reach: the largest size of a sum of losses, which bounds the rounding error of the exponents.
     """
     size = losses.shape[0]
     total = sum(count for _, count in parts)
@@ -227,10 +227,10 @@ def _under_tilt(
         spectrum *= _power(np.fft.rfft(_wrapped(tilted, size)), count)
     result = np.roll(np.fft.irfft(spectrum, size), -(start % size))
     error = _fft_error(norms, grown, 5.0 * ULP * total + eta, _norm(result), eta) + 2.0 * math.exp(_LOG_TAIL)
-    if not error < math.inf:  # nothing is known, and no scale changes that
+    if not error < math.inf:  # nothing is known, whatever the scale
         return np.full(size, math.inf if upper else 0.0)
     log_scale = sum(count * lz for (_, count), lz in zip(parts, log_z, strict=True)) - tilt * losses
-    # rounding of the exponent, and of the tilted masses that went in
+    # rounding of the exponent, and of the tilted masses
     grow = 2.0**-50 * (16.0 + np.abs(log_scale) + tilt * reach) + rounding
     with np.errstate(over="ignore", under="ignore"):
         scale = np.exp(np.minimum(log_scale + (grow if upper else -grow), 700.0))
@@ -238,13 +238,13 @@ def _under_tilt(
 
 
 def _fft_error(norms: float, grown: float, drift: float, result: float, eta: float) -> float:
-    """What an entry of a composed law errs by at most: transforms, products and the transform back; inf if too much.
+    """A bound on the error of an entry of a composed law, from both transforms and the products; inf if too large.
 
     A transform of N = 2^n numbers errs by eta = n (mu + gamma_4 (sqrt 2 + mu)) of its norm (Higham, Accuracy and
     Stability of Numerical Algorithms, Theorem 24.2), below 8 n ULP where the twiddle factors err by mu <= 2 ULP. No
-    entry of a tilted law's transform exceeds 1; e^grown covers that the computed ones do, in a product of all.
-    `drift` is eta and the products': 5 ULP for each factor (`_power`); of a `result` that carries them,
-    drift / (1 - 2 drift) is what they moved.
+    entry of a tilted law's transform exceeds 1; e^grown covers the product of all computed entries, which may.
+    `drift` is eta plus the error of the products, 5 ULP for each factor (`_power`); of a `result` that carries these
+    errors, drift / (1 - 2 drift) is what they have changed.
     """
     if not (drift < 0.25 and grown < 1.0):
         return math.inf
@@ -252,7 +252,7 @@ def _fft_error(norms: float, grown: float, drift: float, result: float, eta: flo
 
 
 def _norm(x: NDArray[Any]) -> float:
-    """The Euclidean norm; that of NumPy starts threads."""
+    """The Euclidean norm, without NumPy's own function, which starts threads."""
     return math.sqrt(float(np.square(x).sum()))
 
 

@@ -1,10 +1,10 @@
-"""Privacy profiles as curves: read from a loss distribution, made convex, and turned into one.
+"""Privacy profiles as curves: read from a loss distribution, made convex, and turned into a loss distribution.
 
-A profile kappa -> H_kappa(P || Q) is convex, falls from 1 at kappa = 0, and in its two directions obeys
+A profile kappa -> H_kappa(P || Q) is convex, falls from 1 at kappa = 0, and its two directions obey
 
     H_kappa(P || Q) = 1 - kappa + kappa H_{1/kappa}(Q || P).
 
-So upper bounds on both directions at epsilon >= 0 bound the whole profile, their lower convex envelope bounds it too
+So upper bounds on both directions at epsilon >= 0 bound the whole profile; their lower convex envelope bounds it too
 (Feldman and Shenfeld 2025, "our methods combined"; RA-S16), and the chords between its points are the profile of a
 discrete loss distribution, which composes (RA-X9; "connect the dots" of Doroshenko et al. 2022).
 """
@@ -23,18 +23,18 @@ from jaxacct.curves._pld import Pld
 # delta, rounded to the safe side, at each of an array of epsilons.
 Profile = Callable[[NDArray[Any]], NDArray[Any]]
 
-MAX_EPSILON = 690.0  # e^epsilon is a float
+MAX_EPSILON = 690.0  # largest epsilon, so that e^epsilon is a float
 
 
 def loss_rounding(losses: NDArray[Any]) -> NDArray[Any]:
-    """Relative error of a few operations on e^loss."""
+    """Bound on the relative error of a few operations on e^loss."""
     return 2.0**-50 * (8.0 + np.abs(losses))
 
 
 def profile_of(pld: Pld) -> Profile:
-    """delta of an upper `pld` as a function of epsilons, float64 [E] to [E], rounded up.
+    """delta of `pld`, an upper bound, as a function of epsilons, float64 [E] to [E], rounded up.
 
-    Sums of positive terms only: from one grid loss x to the one below, delta grows by
+    Made of sums of positive terms only: from one grid loss x to the one below, delta grows by
     (1 - e^-h) sum_{y >= x} p(y) e^(x - y); between them it is linear in e^epsilon.
     """
     if pld.bound is not Bound.UPPER:
@@ -61,7 +61,7 @@ def profile_of(pld: Pld) -> Profile:
         inside = deltas[low] + share * (deltas[high] - deltas[low])
         before = deltas[0] + (total - deltas[0]) * -np.expm1(np.minimum(epsilons - offset, 0.0))
         value = np.where(place < 0, before, inside)
-        # sums over the grid, and the place of an epsilon among losses known to a few ulp of the largest
+        # rounding of sums over the grid, and of an epsilon's place among losses known to a few ulp of the largest
         span = np.abs(epsilons) + abs(offset) + step * size
         steepest = np.minimum(math.exp(step) * weights[low], total) if step < 700.0 else total
         slack = 2.0**-51 * (4.0 * size * value + span * np.where(place < 0, total, steepest))
@@ -75,7 +75,7 @@ def _slope(losses: NDArray[Any], excess: NDArray[Any], i: int, j: int) -> tuple[
 
     `excess` is H - max(0, 1 - kappa): the slope left of kappa = 1 is -1 and a small rest, kept apart.
     """
-    width = -math.exp(losses[j]) * math.expm1(losses[i] - losses[j])  # from the right: from the left it may overflow
+    width = -math.exp(losses[j]) * math.expm1(losses[i] - losses[j])  # from the right: the left one may overflow
     rise = excess[j] - excess[i]
     if losses[i] < 0.0 < losses[j]:
         return 0.0, (rise + math.expm1(losses[i])) / width
@@ -83,7 +83,7 @@ def _slope(losses: NDArray[Any], excess: NDArray[Any], i: int, j: int) -> tuple[
 
 
 def hull(losses: NDArray[Any], excess: NDArray[Any]) -> tuple[list[int], list[tuple[float, float]]]:
-    """Points of the lower convex envelope in kappa = e^loss, and the slopes of H between them."""
+    """The indices of the points on the lower convex envelope in kappa = e^loss, and the slopes of H between them."""
     kept: list[int] = [0]
     slopes: list[tuple[float, float]] = []
     for j in range(1, losses.shape[0]):
@@ -102,16 +102,17 @@ def dominating_pld(
 ) -> Pld:
     """A loss distribution whose profile is nowhere below any profile that obeys the given bounds (RA-X9).
 
-    With s_i the slope of the envelope of H left of grid ratio kappa_i, the mass there is kappa_i (s_{i+1} - s_i): the
-    hockey-stick divergence is then the envelope's chords, which lie above a convex function that lies below it at
-    the grid points. Beyond the last point the whole bound is booked at infinity. Each mass is rounded up by more than
-    the error of its slopes, which keeps the profile above at every kappa, alone and composed.
+    With s_i the slope of the envelope of H left of the grid ratio kappa_i, the mass there is kappa_i (s_{i+1} - s_i).
+    The hockey-stick divergence then consists of the envelope's chords, which lie above any convex function that lies
+    below the envelope at the grid points. Beyond the last point the whole bound is put at infinity. Each mass is
+    rounded up by more than the error of its slopes, so that the profile is an upper bound at every kappa, alone and
+    composed.
 
     Args:
-      step: of the grid, nats.
+      step: the step of the grid, in nats.
       remove, add: float64 [N], [M], upper bounds on delta at epsilon = 0, step, 2 step, ...; in [0, 1].
       direction: of the result.
-      theorem: by which the bounds hold: what the result says of where it comes from.
+      theorem: the theorem by which the bounds hold, which the result states as its source.
 
     Returns:
       A `Pld`, an upper bound in `direction`, tagged with add or remove adjacency.
@@ -146,12 +147,12 @@ def dominating_pld(
 
     kept, slopes = hull(losses, excess)
     at = np.asarray(kept)
-    # left of the first point H comes from 1 at kappa = 0, right of the last one it is constant
+    # left of the first point H starts from 1 at kappa = 0, right of the last one it is constant
     first = (-1.0, excess[0] * math.exp(-losses[0])) if losses[0] < 0.0 else (0.0, excess[0] - 1.0)
     whole, rest = (np.asarray(column) for column in zip(first, *slopes, (0.0, 0.0), strict=True))
     ends = np.concatenate([[losses[0]], losses[at], [losses[-1]]])
     slope_error = 2.0 * loss_rounding(np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))) * np.abs(rest)
-    slope_error += np.where((ends[:-1] < 0.0) & (ends[1:] > 0.0), 2.0**-50, 0.0)  # they subtract 1 - kappa
+    slope_error += np.where((ends[:-1] < 0.0) & (ends[1:] > 0.0), 2.0**-50, 0.0)  # these slopes subtract 1 - kappa
     jump = np.diff(whole) + np.diff(rest) + slope_error[1:] + slope_error[:-1]
     masses = np.zeros(index.shape[0])
     masses[at] = np.exp(losses[at]) * np.maximum(jump, 0.0) * (1.0 + loss_rounding(losses[at]))

@@ -1,13 +1,13 @@
-"""From brackets of a privacy profile on a grid to a loss distribution that it dominates.
+"""From brackets of a privacy profile on a grid to a loss distribution that the profile dominates.
 
-A convex function lies above the chord of two of its points, prolonged. So between two grid points the profile lies
-above the prolonged chords of both neighbouring cells; half way (in epsilon) the lower of those two lines is taken, and
-chords between these half-way points stay below the profile: an error of the square of the step, as for the chords
-above it (`jaxacct.curves._from_profile`).
+Outside the interval between two of its points, a convex function lies above the extended chord. So between two grid
+points the profile lies above the extended chords of both neighbouring cells. At the midpoint (in epsilon) the lower of
+these two lines is taken, and chords between the midpoints stay below the profile. The error is of the order of the
+square of the step, as for the chords above the profile (`jaxacct.curves._from_profile`).
 
-Where a prolonged chord is negative half way, 0 is taken, which lies above it: there the chord that leads to 0 stays
-below the profile if it does where the two prolonged chords meet, at a value v >= 0. With the grid point g beside it,
-the half-way point m and the place z where they meet, it may start at g from v (m - g) / (m - z) at most.
+Where an extended chord is negative at the midpoint, 0 is taken instead, which lies above it. There the chord that leads
+to 0 stays below the profile if it does so where the two extended chords meet, at a value v >= 0. With g the grid point
+beside it, m the midpoint and z the place where they meet, it may start at g from v (m - g) / (m - z) at most.
 """
 
 import math
@@ -20,7 +20,7 @@ from jaxacct._types import Bound, Direction, Ends
 from jaxacct.curves._from_profile import hull
 from jaxacct.curves._pld import Pld
 
-_NOTHING = 1e-6  # share of the profile at a grid point below which chords are 0 there
+_NOTHING = 1e-6  # share of the profile at a grid point below which chords are set to 0 there
 _ROUNDS = 12  # passes that push the chords below the profile; where they are not enough, the result is 0 everywhere
 
 
@@ -35,10 +35,10 @@ def dominated_pld(
     """A loss distribution whose profile is nowhere above any profile inside the given brackets.
 
     Args:
-      step: of the grid, nats.
-      own, other: delta [N] at epsilon = 0, step, 2 step, .., as far as matters: in `direction` and in the other one.
+      step: the step of the grid, in nats.
+      own, other: delta [N] at epsilon = 0, step, 2 step, .., as far as it matters, in `direction` and in the other one.
       direction: of the result.
-      theorem: by which the brackets hold.
+      theorem: the theorem by which the brackets hold.
     """
     left, right = other.lower.shape[0] - 1, own.lower.shape[0] - 1
     losses = step * np.arange(-left, right + 1)
@@ -75,13 +75,13 @@ def dominated_pld(
         # where they meet is known to 2^-30 of the cell if the slopes differ by 2^-20
         value = low[:-1] + cell_left * (meet - ratio[:-1]) - 2.0**-30 * np.maximum(low[:-1], low[1:])
         is_vague = np.abs(cell_left - cell_right) < 2.0**-20 * np.abs(cell_left)
-        # with both negative the profile may be 0 before the half-way point
+        # if both are negative, the profile may be 0 before the midpoint
         value = np.where(((by_left < 0.0) & (by_right < 0.0)) | is_vague, 0.0, value)
         to_left, to_right = (
             value * (centre - ratio[:-1]) / (centre - meet),
             value * (ratio[1:] - centre) / (meet - centre),
         )
-    # what chords may be at the grid points
+    # upper bound on the chords at the grid points
     most = low * (1.0 - 2.0**-48)
     most[:-1] = np.where(by_left >= 0.0, most[:-1], np.fmin(most[:-1], np.fmax(to_left, 0.0)))
     most[1:] = np.where(by_right >= 0.0, most[1:], np.fmin(most[1:], np.fmax(to_right, 0.0)))
@@ -90,7 +90,7 @@ def dominated_pld(
     place = np.exp(at)
     share = (ratio - place[:-1]) / np.diff(place)
     crossing = np.zeros_like(ratio)
-    crossing[left] = (1.0 - share[left]) * -math.expm1(-0.5 * step)  # H there is 1 - kappa more than its excess
+    crossing[left] = (1.0 - share[left]) * -math.expm1(-0.5 * step)  # there H exceeds its excess by 1 - kappa
     for _ in range(_ROUNDS):
         chord = (1.0 - share) * middles[:-1] + share * middles[1:] + crossing
         over = np.maximum(chord - most, 0.0)

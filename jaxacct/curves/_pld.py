@@ -15,7 +15,7 @@ from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._words import ADAPTIVE
 from jaxacct.special import bisect_whole, rows_times
 
-_ROUNDING = 2.0**-44  # relative, of a sum of non-negative terms over a grid
+_ROUNDING = 2.0**-44  # relative rounding error of a sum of non-negative terms over a grid
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no truth value: == is identity
@@ -23,16 +23,16 @@ class Pld(Mechanism):
     """A privacy loss distribution: `masses[j]` at the loss offset + j step, and `infinite_mass` at +infinity.
 
     An upper bound dominates the mechanism in its direction at every epsilon, and so do its compositions; a lower
-    bound is dominated. Masses are already rounded to the safe side. Losses in nats.
+    bound is dominated by it. Masses are already rounded to the safe side. Losses are in nats.
 
     Attributes:
       offset, step: the grid of losses.
-      masses: float64 [N], of the first distribution of the pair.
-      infinite_mass: what the second distribution does not cover.
+      masses: float64 [N], probabilities under the first distribution of the pair.
+      infinite_mass: the probability of outputs that the second distribution does not cover.
       bound: UPPER or LOWER.
       direction: REMOVE or ADD.
       neighboring_relation: the adjacency.
-      theorem: where it comes from.
+      theorem: the theorem that it comes from.
 
     >>> import jaxacct as ja
     >>> pld = ja.pld(ja.Gaussian(1.0))
@@ -73,12 +73,12 @@ class Pld(Mechanism):
         return f"Pld({grid}, {end})"
 
     def source(self) -> str:
-        """A line on it: its masses are too many to print."""
+        """One line about it, since its masses are too many to print."""
         return repr(self)
 
     @property
     def relation(self) -> NeighboringRelation:  # type: ignore[override]
-        """The adjacency that it was made for."""
+        """The adjacency that the distribution was made for."""
         return self.neighboring_relation
 
     def describe(self) -> str:
@@ -89,7 +89,7 @@ class Pld(Mechanism):
         return (f"the stated privacy loss distribution bounds the privacy loss of each step; {ADAPTIVE}",)
 
     def loses_nothing(self) -> bool:
-        """Never known: what it bounds may lose anything up to it."""
+        """False: the mechanism may lose anything up to what this bounds."""
         return False
 
     def releases(self, number: int) -> tuple[Parts, ...]:
@@ -97,13 +97,13 @@ class Pld(Mechanism):
 
     @property
     def losses(self) -> NDArray[Any]:
-        """float64 [N], nats."""
+        """The losses of the grid, float64 [N], in nats."""
         return self.offset + self.step * np.arange(self.masses.shape[0])
 
     def delta(self, epsilon: float) -> float:
-        """sum over losses l > epsilon of (1 - e^(epsilon - l)) p(l), plus the mass at infinity, on the safe side.
+        """delta at `epsilon`, any number > -inf, rounded to the safe side.
 
-        `epsilon` may be any number > -inf.
+        The sum over losses l > epsilon of (1 - e^(epsilon - l)) p(l), plus the mass at infinity.
         """
         epsilon = checked_number("epsilon", epsilon)
         if epsilon == -math.inf:
@@ -113,7 +113,7 @@ class Pld(Mechanism):
             return float(min(1.0, self.infinite_mass))
         first = max(0, int(place))
         gap = np.minimum(epsilon - (self.offset + self.step * np.arange(first, self.masses.shape[0])), 0.0)
-        # added in pairs: an error of some 40 ulp at any length, where one after the other each term may add one
+        # NumPy adds in pairs: an error of some 40 ulp at any length; one after the other, each term may add one
         total = float((self.masses[first:] * -np.expm1(gap)).sum()) + self.infinite_mass
         # the grid's own losses carry a few ulp of the largest
         shift = 2.0**-50 * (abs(epsilon) + abs(self.offset) + self.step * (self.masses.shape[0] - 1))
@@ -121,7 +121,7 @@ class Pld(Mechanism):
         return float(min(1.0, total + slack) if self.bound is Bound.UPPER else max(0.0, total - slack))
 
     def epsilon(self, delta: float) -> float:
-        """Least epsilon >= 0 at which `self.delta` is at most `delta` in (0, 1), on the safe side of its rounding."""
+        """The least epsilon >= 0 at which `self.delta` is at most `delta` in (0, 1), rounded to the safe side."""
         checked_number("delta", delta)
         check_delta("delta", delta)
         upper = self.bound is Bound.UPPER
@@ -129,7 +129,7 @@ class Pld(Mechanism):
             return float("inf")
         if self.delta(0.0) <= delta:
             return 0.0
-        # the cell that holds the answer, by bisection over the grid, begun where plain cumulative sums put it
+        # the cell that holds the answer, by bisection over the grid that starts where plain cumulative sums put it
         low, high = max(-1, int(-self.offset / self.step)), self.masses.shape[0]
         for cell in self._rough_cells(delta):
             if low < cell < high:
@@ -155,7 +155,7 @@ class Pld(Mechanism):
         return float("inf") if upper else 0.0
 
     def _rough_cells(self, delta: float) -> tuple[int, int]:
-        """Grid points just below and above the answer, up to the cancellation in S - e^eps T."""
+        """Grid points just below and just above the answer, unless S - e^eps T cancels too much."""
         relative = np.exp(-self.step * np.arange(self.masses.shape[0]))
         s = np.cumsum(self.masses[::-1])[::-1]
         t = np.cumsum((self.masses * relative)[::-1])[::-1]
@@ -165,7 +165,7 @@ class Pld(Mechanism):
         return last - 2, last + 3
 
 
-# to trees a node without leaves: a program that is given one holds its numbers as constants
+# a tree node without leaves: a traced program holds the numbers as constants
 _trees.register(Pld, (), lambda pld: ((), pld), lambda pld, leaves: pld)
 
 

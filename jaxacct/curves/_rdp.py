@@ -1,4 +1,4 @@
-"""Renyi divergence against order."""
+"""Renyi divergences as a function of the order."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from jaxacct._validate import check_orders, checked_array
 class RdpCurve:
     """Renyi divergences at some orders, in nats: `values[..., i]` at `orders[i]`.
 
-    Read it with `jaxacct.epsilon` and `jaxacct.delta`, add it up with `jaxacct.compose`.
+    Convert it with `jaxacct.epsilon` and `jaxacct.delta`; compose it with `jaxacct.compose`.
 
     Attributes:
-      orders: float64 [A], each > 1; or 1, the divergence of Kullback and Leibler, or inf, the largest loss.
+      orders: float64 [A], each > 1, or 1 (the Kullback-Leibler divergence) or inf (the largest loss).
       values: float64 [..., A].
-      bound: what the values are with respect to the true divergences.
+      bound: how the values bound the true divergences.
       neighboring_relation: the adjacency.
-      theorem: where they come from.
-      direction: the only one that they hold in; None for both, or where there is but one.
+      theorem: the theorem that the values come from.
+      direction: the only direction in which they hold; None for both, or where the adjacency has just one.
 
     >>> import jaxacct as ja
     >>> curve = ja.rdp(ja.Gaussian(1.0), orders=[2, 4, 8, 16])

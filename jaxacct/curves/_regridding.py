@@ -1,4 +1,4 @@
-"""Privacy loss distributions on other grids, and mixtures of them, on the safe side."""
+"""Privacy loss distributions moved to other grids, and mixtures of them, rounded to the safe side."""
 
 import dataclasses
 import math
@@ -11,22 +11,22 @@ from jaxacct._validate import checked_array
 from jaxacct.curves._pld import Pld, check_alike, check_plds
 from jaxacct.special import ULP, product_outward, sum_outward
 
-_SLACK = 2.0**-40  # on each mass: a share errs by two of expm1, 5 ULP each, its quotient and products
-MAX_POINTS = 2**24  # of a grid, 128 MiB an array: more raise TooFineError
+_SLACK = 2.0**-40  # on each mass: a share has the errors of two expm1, 5 ULP each, of a quotient and of products
+MAX_POINTS = 2**24  # of a grid, 128 MiB per array: more raise TooFineError
 
 
 def _check_points(number: float, step: float) -> None:
-    """Raises TooFineError unless a grid may have so many points."""
+    """Raises TooFineError if a grid would have too many points."""
     if not number <= MAX_POINTS:
         raise TooFineError(f"losses spread over {number:.2g} steps of {step:.3g}, more than {MAX_POINTS}")
 
 
 def on_grid(pld: Pld, step: float, origin: float = 0.0) -> Pld:
-    """`pld` on the grid of losses origin + j step.
+    """`pld` on the grid of losses origin + j step, still a bound of the same kind.
 
-    delta is convex in e^-loss: an upper bound's mass between two points is split between them so that the mean of
-    e^-loss stays (exact where the grids agree, an error of the square of the step elsewhere). A lower bound's moves to
-    the point below.
+    delta is convex in e^-loss. So a mass of an upper bound that lies between two points is split between them, keeping
+    the mean of e^-loss (exact where the grids agree, an error of the square of the step elsewhere). A mass of a lower
+    bound moves to the point below.
     """
     place = (pld.losses - origin) / step
     exact = np.abs(place - np.rint(place)) < 1e-9
@@ -37,20 +37,20 @@ def on_grid(pld: Pld, step: float, origin: float = 0.0) -> Pld:
         grow = 1.0 + _SLACK
     else:
         share, grow = np.zeros_like(place), 1.0 - _SLACK
-    grow += (grow - 1.0) * 2.0**-12 * place.shape[0]  # additions into one cell, an ulp each at most
+    grow += (grow - 1.0) * 2.0**-12 * place.shape[0]  # additions into one cell, at most an ulp each
     _check_points(float(cell[-1] - cell[0]), step)
     first = int(cell[0])
     at = (cell - first).astype(int)
     masses = np.bincount(at, pld.masses * (1.0 - share), minlength=int(at[-1]) + 2)
     masses += np.bincount(at + 1, pld.masses * share, minlength=int(at[-1]) + 2)
-    # points taken to agree; a place errs by an ulp of the loss less the origin, and one of the quotient
+    # for points taken to agree; a place errs by an ulp of the loss minus the origin, and by one of the quotient
     shift = 1e-9 * step + 4.0 * ULP * float(np.abs(pld.losses - origin).max())
     shift = shift if upper else -shift
     return dataclasses.replace(pld, offset=origin + first * step + shift, step=step, masses=masses * grow)
 
 
 def refined(pld: Pld, factor: int) -> Pld:
-    """`pld` on a grid `factor` times finer, whose new points hold nothing."""
+    """`pld` on a grid `factor` times finer, with mass 0 at the new points."""
     if factor == 1:
         return pld
     masses = np.zeros((pld.masses.shape[0] - 1) * factor + 1)
@@ -59,10 +59,10 @@ def refined(pld: Pld, factor: int) -> Pld:
 
 
 def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
-    """The distribution of running one of several mechanisms, the i-th with probability `weights[i]`, publicly drawn.
+    """The privacy loss distribution of running one of several mechanisms, the i-th with probability `weights[i]`.
 
-    An upper (lower) bound as its parts are; a mixture whose choice stays secret has no larger loss. On the finest grid
-    of the parts.
+    The choice is public; a mechanism that keeps it secret loses no more. The result is an upper (lower) bound if its
+    parts are, on the finest grid of the parts.
 
     Args:
       plds: distributions that share bound, direction and adjacency.
@@ -86,7 +86,7 @@ def mixture(plds: Sequence[Pld], weights: Sequence[float]) -> Pld:
         raise ValueError(f"weights={weights!r} must be probabilities, one for each of {len(parts)} distributions")
     check_alike(parts, "mix")
     first = parts[0]
-    # weights that add to less (more) than 1 would lose mass of an upper bound (make mass of a lower one)
+    # weights that add up to less (more) than 1 would lose mass of an upper bound (add mass to a lower one)
     total, is_upper = math.fsum(shares), first.bound is Bound.UPPER
     if total < 1.0 if is_upper else total > 1.0:
         shares = shares / total * (1.0 + 2.0**-50 if is_upper else 1.0 - 2.0**-50)

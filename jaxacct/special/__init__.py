@@ -1,8 +1,8 @@
-"""Floating point and combinatorics that know nothing of privacy.
+"""Floating-point and combinatorial functions that have nothing to do with privacy.
 
-Functions take and return float64 arrays, [L] or [N, L] with one column a lane where it matters, and are meant to run
-inside the float64 boundary (`jaxacct._precision`). On the host alone run the tables of factorials, the bisections of
-plain numbers, and what rounds outward, which takes and returns plain Python floats.
+Functions take and return float64 arrays, [L] or [N, L] with one column per lane where it matters, and are meant to run
+inside the float64 boundary (`jaxacct._precision`). The tables of factorials, the bisections of plain numbers and the
+outward rounding of sums and products run on the host only; the latter takes and returns plain Python floats.
 """
 
 from jaxacct.special._binomial import LOG_2PI, binomial_rate, log_binomial_pmf, pmf_rounding

@@ -29,7 +29,7 @@ _ATANH_SERIES = tuple(1.0 / (2 * j + 1) for j in range(10, 0, -1))
 
 
 def pmf_rounding(log_pmf: jax.Array) -> jax.Array:
-    """At most what `log_binomial_pmf` and `log_fair_pmf` err by where they are `log_pmf`: ULP (32 + 90 |log pmf|).
+    """Bound on the error of `log_binomial_pmf` and `log_fair_pmf` where they give `log_pmf`: ULP (32 + 90 |log pmf|).
 
     docs/numerics/rounding.md, "Binomial probabilities".
     """
@@ -37,12 +37,12 @@ def pmf_rounding(log_pmf: jax.Array) -> jax.Array:
 
 
 def stirling_error(x: jax.Array) -> jax.Array:
-    """What Stirling's formula lacks, log x! - (x log x - x + log(2 pi x) / 2), real x >= 1. Error 9.3e-16 / x."""
+    """The error of Stirling's formula, log x! - (x log x - x + log(2 pi x) / 2), real x >= 1; within 9.3e-16 / x."""
     y = 1.0 / (x * x)
     return _horner(_STIRLING_P, y) / (12.0 * x * _horner(_STIRLING_Q, y))
 
 
-@OwnDerivative  # JAX's of the quotient squares y, which may underflow
+@OwnDerivative  # JAX's own derivative of the quotient squares y, which may underflow
 def _log_quotient(x: jax.Array, y: jax.Array) -> jax.Array:
     """log(x / y) for x, y > 0."""
     return xp.log(x / y)
@@ -55,7 +55,7 @@ def _log_quotient_jvp(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array,
 
 
 def _deviance(x: jax.Array, mean: jax.Array, difference: jax.Array) -> jax.Array:
-    """x log(x / mean) - difference, for difference = x - mean given to more digits than x and mean hold.
+    """x log(x / mean) - difference, where difference = x - mean is given more precisely than x and mean imply.
 
     Near x = mean the two terms cancel: there log(x/mean) = 2 atanh(v), v = difference / (x + mean), as a series.
     """
@@ -69,7 +69,7 @@ def _deviance(x: jax.Array, mean: jax.Array, difference: jax.Array) -> jax.Array
 
 
 def product_error(a: Any, b: Any) -> Any:
-    """The true product a b less the rounded one, exactly (Dekker's product); derivatives 0."""
+    """The exact product a b minus the rounded one, without error (Dekker's product); its derivatives are 0."""
     a, b = stop_gradient((a, b))
     a_high, b_high = 134217729.0 * a, 134217729.0 * b  # 2^27 + 1 splits 53 digits into halves
     a_high, b_high = a_high - (a_high - a), b_high - (b_high - b)
@@ -84,7 +84,7 @@ def binomial_rate(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Arr
     18 where k is within a third of n p, however close. inf for an impossible k, as k > 0 where p = 0.
     """
     rest, mean, rest_mean = n - k, n * p, n * one_minus_p
-    # k - n p to full accuracy: at n = 1e12 the rounding of n p alone would cost ten digits in the tails
+    # k - n p to full precision: at n = 1e12 the rounding of n p alone would cost ten digits in the tails
     difference = xp.where(
         p <= one_minus_p, (k - mean) - product_error(n, p), (rest_mean - rest) + product_error(n, one_minus_p)
     )
@@ -96,8 +96,8 @@ def binomial_rate(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Arr
 def log_binomial_pmf(k: jax.Array, n: jax.Array, p: jax.Array, one_minus_p: jax.Array) -> jax.Array:
     """log P[Bin(n, p) = k]; -inf outside the support.
 
-    ``e(n) - e(k) - e(n-k) + log(n / (2 pi k (n-k))) / 2 - n KL(k/n || p)``, e the `stirling_error`. It errs
-    by `pmf_rounding`, for n to 1e12 and beyond. Differentiable in `p` (with `one_minus_p` moving against it), with
+    ``e(n) - e(k) - e(n-k) + log(n / (2 pi k (n-k))) / 2 - n KL(k/n || p)``, e the `stirling_error`. The error is at
+    most `pmf_rounding`, for n up to 1e12 and beyond. Differentiable in `p` (with `one_minus_p` moving against it), with
     finite derivatives everywhere.
 
     Args:

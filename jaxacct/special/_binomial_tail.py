@@ -7,13 +7,13 @@ import numpy as np
 from jaxacct.special._binomial_window import log_binomial_weights
 from jaxacct.special._rounding import LEAST_NORMAL
 
-_ROUND_UP = 1.0 + 2.0**-16  # prob itself is rounded, to the power of up to 2^32; 1 - r keeps 20 bits or more
+_ROUND_UP = 1.0 + 2.0**-16  # prob itself is rounded, and its power is up to 2^32; 1 - r keeps 20 bits or more
 
 
 def binomial_tail(num_trials: int, prob: float, above: int) -> float:
     """P(X > `above`) for X ~ Binomial(`num_trials`, `prob`) with num_trials < 2^32, rounded up; 1 up to the mean.
 
-    0 only where that is the truth; a smaller tail than `LEAST_NORMAL` is answered by that.
+    0 only where the tail is exactly 0; a positive tail below `LEAST_NORMAL` is rounded up to that.
 
     From k = above + 1 on each weight is at most r = (n - k) p / ((k + 1) (1 - p)) times the one before, so that
 

@@ -1,4 +1,4 @@
-"""Binomial weights on the host, at the counts that matter, for numbers of trials far beyond tables of factorials."""
+"""Binomial weights on the host, at the counts that matter, for more trials than tables of factorials can hold."""
 
 import math
 from typing import Any
@@ -53,10 +53,10 @@ def log_binomial_weights(
 
         e(n) - e(k) - e(n-k) + log(n / (2 pi k (n-k))) / 2 - D(k, n first) - D(n-k, n second) - n (1 - first - second),
 
-    e the `stirling_error`, three of which err by 3e-15 together. D is formed as x log1p((x - m)/m) - (x - m): with the
-    logarithm's 4 ULP and the product's it errs by 5 of |x log(x/m)|, with the quotient's, the difference's, and by
-    dD/dm = -(x - m)/m that of m's own product, by 4 of |x - m|, and by one of D; 8 of the sizes are taken. The half
-    logarithm errs by 4 ULP of itself and 4 of 1/2, the sums by one of each of the parts, the last product by 2.
+    e the `stirling_error`, three of which err by 3e-15 together. D is formed as x log1p((x - m)/m) - (x - m). Its error
+    is 5 ULP of |x log(x/m)| from the logarithm (4) and the product; 4 ULP of |x - m| from the quotient, the difference
+    and, by dD/dm = -(x - m)/m, the product that forms m; and one of D. 8 ULP of these sizes are taken. The half
+    logarithm errs by 4 ULP of itself and 4 of 1/2, the sums by one of each part, the last product by 2.
     """
     n, rest = float(num_trials), num_trials - counts
     inside = (counts > 0) & (rest > 0)

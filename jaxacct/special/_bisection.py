@@ -1,7 +1,8 @@
-"""Bisection that keeps the end which is known to be safe.
+"""Bisection that returns the end known to be safe.
 
-A root lies between a point where a condition holds and one where it does not. What is returned is the first of the two,
-moved towards the other: never a point between them, so that no rounding of the condition makes the answer unsafe.
+A root lies between a point where a condition holds and one where it does not. The first of these is moved towards the
+other and returned: always a point at which the condition was found to hold, so that no rounding of the condition makes
+the answer unsafe.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from jaxacct._types import Ends
 
 
 def bisect(holds: Callable[[float], bool], safe: float, other: float, *, num_steps: int) -> float:
-    """The point nearest `other` at which `holds` was true, by halving what lies between `num_steps` times.
+    """The point nearest `other` at which `holds` was true, after halving the interval `num_steps` times.
 
-    Either end may be the larger. `safe` is returned if no point between is found: it is not asked about. The distance
-    to the place where `holds` changes is at most 2^-num_steps of the whole, if it changes once.
+    Either end may be the larger. `holds` is not evaluated at `safe`, which is returned if no better point is found. If
+    `holds` changes only once, the distance to that place is at most 2^-num_steps of the interval.
     """
     for _ in range(num_steps):
         middle = 0.5 * (safe + other)
@@ -32,7 +33,7 @@ def bisect(holds: Callable[[float], bool], safe: float, other: float, *, num_ste
 
 
 def bisect_whole(holds: Callable[[int], bool], safe: int, other: int) -> int:
-    """As `bisect`, over the whole numbers between two whole ends, until they are neighbours; no end is asked about."""
+    """As `bisect`, over the whole numbers between two ends until they are neighbours; neither end is evaluated."""
     while abs(safe - other) > 1:
         middle = (safe + other) // 2
         if holds(middle):
@@ -43,14 +44,14 @@ def bisect_whole(holds: Callable[[int], bool], safe: int, other: int) -> int:
 
 
 def bisect_lanes(holds: Callable[[Any], Any], safe: Any, other: Any, *, num_steps: int, whole: bool = False) -> Any:
-    """As `bisect`, for arrays, each entry by itself; JAX arrays inside a kernel, or NumPy arrays.
+    """As `bisect`, elementwise for arrays: JAX arrays inside a kernel, or NumPy arrays.
 
     Args:
       holds: from an array of points to an array of truth values of the same shape. JAX traces it once.
       safe, other: float64 arrays that broadcast.
-      num_steps: static, how many times what lies between is halved.
-      whole: over whole numbers between whole ends, of which neither is asked about; they are neighbours after as many
-        steps as the log2 of their distance, rounded up.
+      num_steps: static, the number of times that the interval is halved.
+      whole: whether to search whole numbers between whole ends, neither of which is evaluated; they are neighbours
+        after as many steps as the log2 of their distance, rounded up.
     """
     xp = jnp if isinstance(safe, Array) else np
 
@@ -73,9 +74,9 @@ def bisect_lanes(holds: Callable[[Any], Any], safe: Any, other: Any, *, num_step
 
 
 def first_doubling(holds: Callable[[float], bool], *, limit: float) -> Ends[float]:
-    """`Ends` of the first of 1, 2, 4, .. up to `limit` at which `holds` is true: the number before it, or 0, and it.
+    """`Ends` around the first of 1, 2, 4, .. up to `limit` at which `holds` is true: the number before (or 0), and it.
 
-    The last number asked about and inf, if it holds at none of them.
+    If `holds` is true at none of them, the last number tried and inf.
     """
     low, high = 0.0, 1.0
     while high <= limit:

@@ -1,4 +1,4 @@
-"""Sums of turned terms at equidistant angles, by transforms."""
+"""Sums of terms with phases, at equidistant angles, by Fourier transforms."""
 
 import math
 from typing import Any
@@ -12,15 +12,15 @@ from jaxacct.special._rounding import ULP
 def turned_sums(terms: Any, angle: float, count: int, origin: int) -> tuple[Any, Any]:
     """sum_n terms_n e^{-i k (n - origin) `angle`}, complex, for k < `count`, and bounds on their errors: [count] each.
 
-    Bluestein's transform: 2 k n = k^2 + n^2 - (k - n)^2 makes it a convolution with w_j = e^{i j^2 angle/2}, whose
-    phases are formed in whole numbers of 2^-64 turns (docs/numerics/allocation.md, "Sums on a ray"; Bluestein 1970, "A
-    linear filtering approach to the computation of discrete Fourier transform").
+    By Bluestein's transform: 2 k n = k^2 + n^2 - (k - n)^2 makes the sums a convolution with w_j = e^{i j^2 angle/2},
+    whose phases are computed as whole multiples of 2^-64 turns (docs/numerics/allocation.md, "Sums on a ray"; Bluestein
+    1970, "A linear filtering approach to the computation of discrete Fourier transform").
 
     Args:
       terms: complex [N].
-      angle: radians, any; where it is not finite the sums are NaN and the bounds infinite.
-      count: whole number >= 1, how many sums.
-      origin: whole number from 0 to N - 1: that of the largest term makes the bounds small.
+      angle: any number of radians; where it is not finite the sums are NaN and the bounds infinite.
+      count: the number of sums, a whole number >= 1.
+      origin: whole number from 0 to N - 1; the index of the largest term makes the bounds small.
 
     >>> import numpy as np
     >>> from jaxacct.special import turned_sums

@@ -1,4 +1,4 @@
-"""Bounds at real orders a from those at whole ones, for R with (a - 1) R(a) convex in a and 0 at a = 1."""
+"""Bounds at real orders from those at whole orders, for R with (a - 1) R(a) convex in the order a and 0 at a = 1."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def at_real_orders(values: jax.Array, known: Sequence[int], orders: Sequence[flo
 
         (a - 1) R(a) <= ((j - a) (i - 1) R(i) + (a - i) (j - 1) R(j)) / (j - i),
 
-    and below the first known order i the chord from order 1, where the function is 0, is R(a) <= R(i). Exactly the
-    given value at a known order; inf beyond the last. Not for lower bounds.
+    and below the first known order i the chord from order 1, where the function is 0, gives R(a) <= R(i). At a known
+    order the result is exactly the given value; beyond the last it is inf. Not for lower bounds.
 
     Args:
       values: float64 [K, L], >= 0; inf where nothing is known.
       known: static, K whole orders, ascending.
-      orders: static, A real orders, in any sequence.
+      orders: static, A real orders, in any order.
     """
     at, wanted = np.asarray(known, np.float64), np.asarray(orders, np.float64)
-    above = np.searchsorted(at, wanted, side="right")  # how many known orders are at most the one wanted
+    above = np.searchsorted(at, wanted, side="right")  # the number of known orders that are at most the one wanted
     low, high = np.maximum(above - 1, 0), np.minimum(above, len(at) - 1)
     i, j = at[low], at[high]
     rows = np.flatnonzero((i < wanted) & (wanted < j))
@@ -37,7 +37,7 @@ def at_real_orders(values: jax.Array, known: Sequence[int], orders: Sequence[flo
         near, far = (j - a) / (j - i) * ((i - 1.0) / (a - 1.0)), (a - i) / (j - i) * ((j - 1.0) / (a - 1.0))
         weights = (xp.asarray(w, xp.float64)[:, None] for w in (near, far))
         first, second = (w * x for w, x in zip(weights, (values[low[rows]], values[high[rows]]), strict=True))
-        # four roundings to a weight (a - 1 and i - 1 are exact), its product and the sum: six
+        # six roundings: four in a weight (a - 1 and i - 1 are exact), its product and the sum
         found = with_rows(found, rows, up(first + second, 16))
     beyond = np.flatnonzero(wanted > at[-1])
     return with_rows(found, beyond, xp.inf) if beyond.size else found

@@ -1,7 +1,7 @@
-"""Circular functions and complex exponentials that run on vectors of numbers.
+"""Circular functions and complex exponentials that use vector instructions.
 
-NumPy's tangent, exponential and logarithm of real numbers do so; its sine, cosine and functions of complex numbers do
-not, and take ten times as long. Of XLA on a CPU sine and cosine do not, and take four times as long.
+NumPy's tangent, exponential and logarithm of real numbers are vectorised; its sine, cosine and functions of complex
+numbers are not, and take ten times as long. XLA's sine and cosine on a CPU are not either, and take four times as long.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _COSINE = (-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.755731435
 def cos_and_sin(angle: Any) -> tuple[Any, Any]:
     """cos and sin of `angle` [..], within 16 ULP of 1.
 
-    With T = tan(angle/2) they are (1 - T^2)/(1 + T^2) and 2 T/(1 + T^2), and neither changes by more than twice what T
-    does, relative.
+    With T = tan(angle/2) they are (1 - T^2)/(1 + T^2) and 2 T/(1 + T^2), and neither changes by more than twice the
+    relative change of T.
     """
     t = np.tan(0.5 * angle)
     share = 2.0 / (1.0 + t * t)
@@ -38,7 +38,7 @@ def turn(angle: Any) -> Any:
 
 
 def complex_exp(z: Any) -> Any:
-    """e^z [..], within 24 ULP of its size."""
+    """e^z [..], within 24 ULP of its modulus."""
     out = np.empty(z.shape, np.complex128)
     size, (cos, sin) = np.exp(z.real), cos_and_sin(z.imag)
     out.real, out.imag = size * cos, size * sin
@@ -53,7 +53,7 @@ def complex_log(z: Any) -> Any:
 
 
 def vector_cos_and_sin(angle: Any) -> tuple[Any, Any]:
-    """cos and sin of JAX's `angle` [..], within 4 ULP of 1 and, beyond 10^6, 2 of the angle; fdlibm's polynomials."""
+    """cos and sin of a JAX array `angle` [..], within 4 ULP of 1 and, beyond 10^6, 2 ULP of the angle (fdlibm)."""
     n = jnp.round(angle * 0.6366197723675814)
     r = ((angle - n * 1.57079632673412561417) - n * 6.07710050630396597660e-11) - n * 2.02226624879595063154e-21
     r = jnp.clip(r, -1.0, 1.0)  # where the angle has no digits left

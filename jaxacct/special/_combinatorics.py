@@ -1,4 +1,4 @@
-"""Tables of log factorials and log binomials, made on the host when a kernel is traced."""
+"""Tables of log factorials and log binomial coefficients, made on the host when a kernel is traced."""
 
 import functools
 import math
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @functools.cache
 def _log_factorials(size: int) -> tuple[float, ...]:
-    """log n! for n below `size`, of the whole numbers themselves."""
+    """log n! for n below `size`, each the logarithm of the exact integer."""
     found, factorial = [], 1
     for n in range(size):
         factorial *= max(n, 1)
@@ -26,7 +26,7 @@ def log_factorial_table(max_n: int) -> NDArray[Any]:
 
 @functools.lru_cache(maxsize=4)
 def log_binomial_table(max_n: int) -> NDArray[Any]:
-    """float64 [max_n + 1, max_n + 1]: log C(n, j) of whole numbers, within 4 ULP of itself; -inf for j > n."""
+    """float64 [max_n + 1, max_n + 1]: log C(n, j), each within 4 ULP of itself; -inf for j > n."""
     table = np.full((max_n + 1, max_n + 1), -np.inf)
     row = [1]
     for n in range(max_n + 1):
@@ -38,6 +38,6 @@ def log_binomial_table(max_n: int) -> NDArray[Any]:
 
 
 def binomial_masses(size: int, prob: float) -> tuple[float, ...]:
-    """The probabilities of 0, .., size heads of so many coins, of rational numbers rounded once."""
+    """The probabilities of 0, .., size heads among `size` coins: rational numbers, rounded once."""
     heads, tails = Fraction(prob), 1 - Fraction(prob)
     return tuple(float(math.comb(size, k) * heads**k * tails ** (size - k)) for k in range(size + 1))

@@ -1,11 +1,11 @@
-"""Upper tails of Bin(m, 1/2), as multiples of the probability of their first outcome, accurate to the last digits.
+"""Upper tails of Bin(m, 1/2), divided by the probability of their first outcome, accurate to the last digits.
 
 With a ~ Bin(m, 1/2), d = 2k - m and b = m - k,
 
     P[a >= k] / P[a = k] = k (K0 + K1),    E[(a - k)_+] / P[a = k] = k b K1,
     K0 = int_0^inf e^{-d v} sech^m(v) dv,  K1 = int_0^inf e^{-d v} tanh(v) sech^m(v) dv,
 
-positive integrals both: nothing cancels, however far the tail. The same formulas hold for real k and m.
+both integrals of positive functions: nothing cancels, however far out the tail. The formulas also hold for real k, m.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from jaxacct.special._rounding import ULP
 SMALL_TOSSES = 256  # m from which the expansions are accurate as stated; smaller m are summed term by term
 TAIL_ERROR = 600.0 * ULP  # relative, of both tails at whole numbers; docs/numerics/rounding.md, "Tails of fair coins"
 _ORDERS = 4  # of the expansions in 1/m
-_TURN = 4.5  # x from which ratios of neighbouring integrals are formed downwards, which is stable there
-_TOP = 24  # the ratio that they start from, known to 1.5 % from its bounds: each step down takes 3/5 of that or less
+_TURN = 4.5  # x from which ratios of neighbouring integrals are computed downwards, which is stable there
+_TOP = 24  # index of the first ratio, known to 1.5 % from its bounds: each step down leaves 3/5 of the error or less
 # fair_rate(y) = y^2 (1/2 + y^2/12 + ..): the coefficients in y^2, highest power first, enough for y < 1/4.
 _ENTROPY_SERIES = tuple(1.0 / (2 * j * (2 * j - 1)) for j in range(12, 0, -1))
 
 # I_0(x) = P/Q (Mills' ratio) and I_1(x) = 1 - x I_0(x) = N/Q, where I_k(x) = int_0^inf w^k e^{-x w - w^2/2} dw, on
-# x >= 0. Interpolated at 24 nodes in 80 digits, P made from Q - N; the coefficients are positive; both within two
-# ULP on all of x >= 0 (tests/special/test_proved.py). Lowest power first.
+# x >= 0. Interpolated at 24 nodes in 80 digits, with P made from Q - N; the coefficients are positive. Both are within
+# two ULP for all x >= 0 (tests/special/test_proved.py). Lowest power first.
 _N = (1.0, 1.4792408222719829268, 1.1093323208613803885, 0.54530123189965942691, 0.19303244736957430986,
       0.051330050584466963173, 0.010425591435684397266, 0.0016154661580998068303, 0.00018731612495253398135,
       0.000015526832358026372437, 8.329256072473309692e-7, 2.2130652579118050028e-8)  # fmt: skip
@@ -49,9 +49,9 @@ _Q = (1.0, 2.732554959587483178, 3.5340820827039585197, 2.8687183776562045709, 1
 
 @functools.cache
 def _expansions() -> tuple[tuple[tuple[tuple[int, float], ...], ...], ...]:
-    """Coefficients of sech^m(w/sqrt m) e^{w^2/2}, and of sqrt(m) tanh(w/sqrt m) times it.
+    """Coefficients of sech^m(w/sqrt m) e^{w^2/2}, and of this times sqrt(m) tanh(w/sqrt m).
 
-    For each of the two, for each order in 1/m: its terms, as pairs of a power of w and a coefficient.
+    For each of the two and each order in 1/m: the terms, as pairs of a power of w and a coefficient.
     """
     tanh = [Fraction(1)]
     for j in range(1, _ORDERS + 1):
@@ -78,8 +78,8 @@ def _expansions() -> tuple[tuple[tuple[tuple[int, float], ...], ...], ...]:
 def _integrals(x: jax.Array) -> list[jax.Array]:
     """I_j(x) for j = 0..17, x >= 0, from I_{j+1} = j I_{j-1} - x I_j.
 
-    Near 0 that is a recurrence upwards from I_0 and I_1. Further out it cancels, but r_j = I_j / I_{j-1} has
-    r_j = j / (x + r_{j+1}), all positive, where an error is multiplied by r_{j+1} / (x + r_{j+1}). Moments are
+    Near 0 the recurrence is run upwards from I_0 and I_1. Further out it cancels, but r_j = I_j / I_{j-1} obeys
+    r_j = j / (x + r_{j+1}), where all is positive and an error is multiplied by r_{j+1} / (x + r_{j+1}). Moments are
     log-convex, hence r_j <= r_{j+1}, so that r_j^2 + x r_j lies between j - 1 and j.
     """
     q = _horner(_Q[::-1], x)
@@ -113,8 +113,8 @@ def _downwards(x: jax.Array, first: jax.Array) -> list[jax.Array]:
 def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
     """P[a >= k] / P[a = k] and E[(a - k)_+] / P[a = k] for a ~ Bin(m, 1/2), real m >= 256 and m/2 < k <= m.
 
-    K0 and K1 in powers of 1/m to order 4, each order a combination of I_j(x), x = d / sqrt m. For whole k and m both
-    err by at most `TAIL_ERROR`: docs/numerics/rounding.md, "Tails of fair coins".
+    K0 and K1 are expanded in powers of 1/m to order 4, each order a combination of I_j(x), x = d / sqrt m. For whole k
+    and m both ratios err by at most `TAIL_ERROR`: docs/numerics/rounding.md, "Tails of fair coins".
     """
     b, scale = m - k, xp.sqrt(m)
     integrals = _integrals((k - b) / scale)
@@ -132,7 +132,7 @@ def tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def small_tail_ratios(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`tail_ratios` for whole m < 256, from a table of them; larger m, of which nothing is wanted, have a value too."""
+    """`tail_ratios` for whole m < 256, from a table; for larger m the value has no meaning."""
     last = SMALL_TOSSES - 1.0
     at = (xp.minimum(m, last) * SMALL_TOSSES + xp.minimum(k, last)).astype(xp.int32)
     tail, excess = (xp.take(xp.asarray(table, xp.float64), at) for table in small_tails()[1:])
@@ -172,10 +172,10 @@ def small_tails() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     m = np.arange(size, dtype=np.float64)[:, None]
     pmf = np.zeros((size, size))
     pmf[0, 0] = 1.0
-    for row in range(1, size):  # Pascal's triangle: a sum of two a row, so that it errs by 255 ULP at most
+    for row in range(1, size):  # Pascal's triangle: one sum of two for each row, so that it errs by 255 ULP at most
         pmf[row] = 0.5 * pmf[row - 1]
         pmf[row, 1:] += 0.5 * pmf[row - 1, :-1]
-    log_pmf = np.log(np.maximum(pmf, 1e-300))  # 0 where j > m, of which nothing is wanted
+    log_pmf = np.log(np.maximum(pmf, 1e-300))  # the pmf is 0 where j > m, where no value is wanted
     tail, excess = np.ones((size, size)), np.zeros((size, size))
     for at in range(size - 2, -1, -1):
         ratio = np.maximum(m[:, 0] - at, 0.0) / (at + 1.0)

@@ -1,4 +1,4 @@
-"""Integrals of a log-concave function on the line, enclosed by its values at given places; on the host, in NumPy."""
+"""Enclosures of integrals of a log-concave function on the line, from its values at given points; on the host."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,23 +9,23 @@ from numpy.typing import NDArray
 from jaxacct.special._rounding import ULP
 
 _MOST_DOUBLINGS = 200  # of a place, or halvings of it
-_PLACES = 2048  # looked at
+_PLACES = 2048  # places tried in the last interval
 
 
 class Enclosed(NamedTuple):
-    """Integrals over cells: [K] at most and [K] at least."""
+    """Lower and upper bounds [K] on integrals over cells."""
 
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
 
 
 def where_fallen(log_function: Callable[[Any], Any], drop: float) -> float:
-    """About the least z > 0 at which an even, concave function is `drop` > 0 or more below its value at 0.
+    """Approximately the least z > 0 at which an even, concave function is at least `drop` > 0 below its value at 0.
 
-    Of a function that does not fall, or is no number there, inf.
+    inf for a function that does not fall that far within the doublings tried.
 
     Args:
-      log_function: of an array [N] of places, to an array [N] of values.
+      log_function: from an array [N] of places to an array [N] of values.
       drop: in nats.
     """
 
@@ -52,7 +52,7 @@ def where_fallen(log_function: Callable[[Any], Any], drop: float) -> float:
 
 
 def is_concave(place: Any, value: Any, error: Any) -> bool:
-    """Whether `value` [N] at ascending `place` [N], each known to within `error` [N], may be those of a concave one."""
+    """Whether `value` [N] at ascending `place` [N], known to within `error` [N], may be from a concave function."""
     width, away = np.diff(place), 2.0 * error
     slope, unsure = np.diff(value) / width, np.maximum(away[1:], away[:-1]) / width
     return bool(np.all(np.diff(slope) <= unsure[1:] + unsure[:-1]))
@@ -61,13 +61,14 @@ def is_concave(place: Any, value: Any, error: Any) -> bool:
 def integrals(place: Any, value: Any, error: Any) -> Enclosed:
     """Enclosures of the integrals of e^f over all cells but the first and the last, f concave.
 
-    f is above its chord in a cell and below those of both neighbours, which are drawn out: the lower end is the
-    integral of e^chord, the upper one that of e^(the one chord up to some place, the other one beyond), each closed.
+    In a cell, f is above its own chord and below the extended chords of both neighbours. The lower end is the integral
+    of e^chord. The upper end is the integral of e^(one neighbour's chord up to some place, the other's beyond). Both
+    have closed forms.
 
     Args:
       place: [K + 3], ascending, ends of K + 2 cells.
-      value: [K + 3], of f at them, of size 690 at most.
-      error: [K + 3], how far each is off at most.
+      value: [K + 3], of f at these places, at most 690 in size.
+      error: [K + 3], bounds on the errors of the values.
     """
     width = np.diff(place)
     slope = np.diff(value) / width
@@ -82,7 +83,7 @@ def integrals(place: Any, value: Any, error: Any) -> Enclosed:
     drawn = [np.exp(off * (1.0 + 2.0 * h / beside)) for beside in (width[:-2], width[2:])]
     above = np.exp(low) * turn * _mean_growth(before * turn) * drawn[0]
     above = above + np.exp(high) * rest * _mean_growth(-after * rest) * drawn[1]
-    # exponents err by their own size, up to 690 and what chords that are drawn out add; sums of products by little
+    # exponents err in proportion to their size, up to 690 and what the extended chords add; sums of products by little
     size = np.abs(value[1:-2]) + np.abs(value[2:-1]) + (1.0 + np.abs(before) + np.abs(after)) * h
     rounded = 8.0 * ULP * (4.0 + size)
     return Enclosed(under * np.exp(-off - rounded), above * np.exp(rounded))

@@ -1,4 +1,4 @@
-"""Elementary functions of logarithms, free of cancellation and with finite derivatives."""
+"""Elementary functions in log space, free of cancellation and with finite derivatives."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jaxacct.special._namespace import is_jax, lane_map, stop_gradient, xp
 def log1mexp(x: jax.Array) -> jax.Array:
     """log(1 - exp(x)) for x <= 0; -inf at 0, nan above.
 
-    ``log(-expm1(x))`` near 0, where 1 - e^x cancels, ``log1p(-exp(x))`` where e^x is small. They change over at -1.25,
-    where e^x is 0.29: between -log 2 and there both serve. Relative error below 1e-15.
+    ``log(-expm1(x))`` near 0, where 1 - e^x cancels, ``log1p(-exp(x))`` where e^x is small. The switch is at -1.25,
+    where e^x is 0.29: between -log 2 and -1.25 both are accurate. Relative error below 1e-15.
     """
     near = x > -1.25
     far = xp.log1p(-xp.exp(xp.where(near, -2.0, x)))
@@ -34,7 +34,7 @@ def softplus(x: jax.Array) -> jax.Array:
 
 
 def log_one_minus_inverse(a: Any) -> Any:
-    """log(1 - 1/a) for a > 1, within 7 ULP of itself however near 1: -log(1 + 1/(a - 1)), where nothing cancels."""
+    """log(1 - 1/a) for a > 1, within 7 ULP of itself however near 1: -log(1 + 1/(a - 1)) has no cancellation."""
     return -xp.log1p(1.0 / (a - 1.0))
 
 
@@ -48,7 +48,7 @@ def log_or_minus_inf(x: Any) -> Any:
 
 
 def one_minus_exp(t: jax.Array) -> jax.Array:
-    """1 - e^-t for 0 <= t <= 0.35, relative error 2^-51, by a series: XLA's expm1 takes four times an exponential."""
+    """1 - e^-t for 0 <= t <= 0.35, relative error 2^-51, by a series: XLA's expm1 costs four exponentials."""
     series = xp.ones_like(t)
     for m in range(13, 1, -1):
         series = 1.0 - t / m * series
@@ -56,7 +56,7 @@ def one_minus_exp(t: jax.Array) -> jax.Array:
 
 
 def exp_or_inf(x: Any) -> Any:
-    """e^x, and inf from x = 700 on: a bound from above that must not be cut off there. No derivative beyond."""
+    """e^x, and inf for x above 700: for upper bounds, which must not be cut off there. No derivative beyond."""
     return xp.exp(xp.where(x > 700.0, xp.inf, x))
 
 
@@ -72,10 +72,10 @@ def log_sum_exp(x: jax.Array, axis: int = 0) -> jax.Array:
 def map_rows(row: Callable[..., Any], *tables: Any, lanes: Any = None, at_once: int = 1) -> Any:
     """``row(*(t[i] for t in tables))`` [L] for each i, stacked: [R, L].
 
-    For one lane all rows at once, which is the smaller program; for many lanes row by row, in the memory of one row.
-    `lanes`, if given, is an array [L] on which `row` depends: if it is NumPy's, so is the answer. Of one lane NumPy
-    then takes `at_once` rows in the lane's place, if more than one: `row` gets tables [.., R], which it must broadcast
-    with what it knows of the lane.
+    For one lane all rows are computed at once, which is the smaller program; for many lanes row by row, which needs the
+    memory of one row. `lanes`, if given, is an array [L] on which `row` depends: if it is a NumPy array, so is the
+    answer. With NumPy and one lane, `at_once` rows (if more than one) then take the lane's place: `row` gets tables
+    [.., R], which it must broadcast against its numbers of the lane.
     """
     if lanes is not None and not is_jax(lanes):
         if at_once == 1 or lanes.size > 1:

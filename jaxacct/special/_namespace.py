@@ -1,8 +1,8 @@
-"""One source for two places: inside a traced program by JAX, for a single question on the host by NumPy.
+"""One source for two uses: JAX inside a traced program, NumPy for a single question on the host.
 
 A kernel that is written with `xp`, and with the loops below in place of those of `jax.lax`, takes either kind of array.
-NumPy arrays alone give NumPy arrays, at once and without any compilation; one JAX array among the arguments makes the
-operation JAX's. What is made of constants only is NumPy's, which a program takes as a constant.
+If all arguments are NumPy arrays, so is the result, at once and without compilation; one JAX array among the arguments
+makes it a JAX operation. An array made of constants only is a NumPy array, which a traced program takes as a constant.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from jaxacct import _trees
 from jaxacct._jax import Array, jax, jnp
 from jaxacct.special import _elementary
 
-# Types that are the host's beyond doubt: asking `jax.Array` about each of them takes longer than a small operation.
+# Types that are certainly not JAX's: an isinstance check against `jax.Array` takes longer than a small operation.
 _HOST = frozenset({np.ndarray, np.float64, np.bool_, np.int32, np.int64, float, int, bool, str, type(None)})
 
 
 def is_jax(*values: Any) -> bool:
-    """Whether any leaf of `values` is an array of JAX, traced or not."""
+    """Whether any leaf of `values` is a JAX array, traced or not."""
     for value in values:
         kind = type(value)
         if kind in _HOST:
@@ -45,7 +45,7 @@ _OWN = {  # in place of XLA's
 
 
 class _Namespace:
-    """`jax.numpy` where an argument is an array of JAX, else `numpy`; constants and types are NumPy's."""
+    """`jax.numpy` where an argument is a JAX array, else `numpy`; constants and types are NumPy's."""
 
     def __getattr__(self, name: str) -> Any:
         on_host = getattr(np, name)
@@ -65,19 +65,19 @@ class _Namespace:
 
 
 xp: Any = _Namespace()
-"""Functions of `numpy` and `jax.numpy`, by the kind of their positional arguments."""
+"""Functions of `numpy` or `jax.numpy`, depending on the type of their positional arguments."""
 
 
 log1p, expm1, sinh, tanh = xp.log1p, xp.expm1, xp.sinh, xp.tanh
 
 
 def stop_gradient(x: Any) -> Any:
-    """`x`, a tree, constant under differentiation."""
+    """`x`, a tree, as a constant under differentiation."""
     return jax.lax.stop_gradient(x) if is_jax(*_trees.leaves(x)) else x
 
 
 class OwnDerivative:
-    """Decorator: `fn`, whose derivative is what `defjvp` is given, as for `jax.custom_jvp`; of NumPy's arrays `fn`."""
+    """Decorator: `fn` with the derivative given to `defjvp`, as for `jax.custom_jvp`; on NumPy arrays, `fn` itself."""
 
     def __init__(self, fn: Callable[..., Any]):
         self._fn = fn
@@ -85,7 +85,7 @@ class OwnDerivative:
         functools.update_wrapper(self, fn)
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorator of the rule ``(primals, tangents) -> (value, tangent)``."""
+        """Decorator for the rule ``(primals, tangents) -> (value, tangent)``."""
         self._rule = rule
         return rule
 
@@ -107,7 +107,7 @@ def cond(holds: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *a
 
 
 def while_loop(goes_on: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
-    """``state = step(state)`` while ``goes_on(state)``; JAX where a leaf of the first state is its array."""
+    """``state = step(state)`` while ``goes_on(state)``; by JAX if a leaf of the initial state is a JAX array."""
     if is_jax(*_trees.leaves(state)):
         return jax.lax.while_loop(goes_on, step, state)
     while goes_on(state):
@@ -116,7 +116,7 @@ def while_loop(goes_on: Callable[[Any], Any], step: Callable[[Any], Any], state:
 
 
 def fori_loop(low: int, high: int, step: Callable[[Any, Any], Any], state: Any) -> Any:
-    """``state = step(i, state)`` for i from `low` to `high` - 1; JAX where a leaf of the first state is its array."""
+    """``state = step(i, state)`` for i from `low` to `high` - 1; by JAX if a leaf of `state` is a JAX array."""
     if is_jax(*_trees.leaves(state)):
         return jax.lax.fori_loop(low, high, step, state)
     for i in range(low, int(high)):
@@ -125,7 +125,7 @@ def fori_loop(low: int, high: int, step: Callable[[Any, Any], Any], state: Any) 
 
 
 def lane_map(fn: Callable[[Any], Any], rows: Any) -> Any:
-    """``fn`` of each row of a tree of arrays, the answers stacked: `jax.lax.map`, or a loop on the host."""
+    """``fn`` of each row of a tree of arrays, the results stacked: `jax.lax.map`, or a loop on the host."""
     leaves, tree = _trees.flatten(rows)
     if is_jax(*leaves):
         return jax.lax.map(fn, rows)
@@ -134,10 +134,10 @@ def lane_map(fn: Callable[[Any], Any], rows: Any) -> Any:
 
 
 def row_map(fn: Callable[[Any], Any], rows: Any, *, at_once: int) -> Any:
-    """``fn`` of each row [L] of a tree of arrays [N, L], the answers stacked to [N, .., L], some at a time.
+    """``fn`` of each row [L] of a tree of arrays [N, L], the results stacked to [N, .., L], some rows at a time.
 
-    JAX takes `at_once` rows, less with more lanes. NumPy takes the rows of one lane as lanes, so that `fn` must
-    broadcast its rows with what it knows of the lanes.
+    JAX takes `at_once` rows together, fewer with more lanes. With one lane NumPy treats rows as lanes, so that `fn`
+    must broadcast its rows against its numbers of the lanes.
     """
     leaves, tree = _trees.flatten(rows)
     num_lanes = leaves[0].shape[-1]
@@ -169,14 +169,14 @@ def rows_from(x: Any, start: Any, size: int) -> Any:
 
 
 def row_at(x: Any, i: Any) -> Any:
-    """Row `i` [.., L] of `x` [R, .., L]; of one lane NumPy takes several rows `i` [N] in the lane's place, [.., N]."""
+    """Row `i` [.., L] of `x` [R, .., L]; with one lane, NumPy takes several rows `i` [N] as lanes: [.., N]."""
     if is_jax(x, i):
         return jax.lax.dynamic_index_in_dim(x, i, keepdims=False)
     return np.moveaxis(x[i, ..., 0], 0, -1) if np.ndim(i) else x[i]
 
 
 def with_rows(x: Any, at: Any, rows: Any) -> Any:
-    """`x` with `rows` at `at`, an index or several (of JAX: traced, or not)."""
+    """`x` with `rows` at `at`, one index or several (with JAX, traced or not)."""
     if is_jax(x, at, rows):
         if isinstance(at, Array) and not at.ndim:
             return jax.lax.dynamic_update_index_in_dim(x, rows, at, 0)
@@ -187,10 +187,10 @@ def with_rows(x: Any, at: Any, rows: Any) -> Any:
 
 
 def cummin_from_behind(x: Any) -> Any:
-    """The least from here on along the first axis."""
+    """The minimum from each place to the end, along the first axis."""
     return jax.lax.cummin(x, axis=0, reverse=True) if is_jax(x) else np.minimum.accumulate(x[::-1], axis=0)[::-1]
 
 
 def cummax(x: Any) -> Any:
-    """The largest so far along the first axis."""
+    """The maximum up to each place, along the first axis."""
     return jax.lax.cummax(x, axis=0) if is_jax(x) else np.maximum.accumulate(x, axis=0)

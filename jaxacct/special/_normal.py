@@ -1,4 +1,4 @@
-"""The standard normal's tail, its Mills ratio, and differences of Mills ratios.
+"""The tail of the standard normal distribution, its Mills ratio, and differences of Mills ratios.
 
 phi is the density, Phi the distribution function.
 """
@@ -54,14 +54,14 @@ def _horner(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
         for c in coefficients[1:]:
             value = value * x + c
         return value
-    for c in coefficients[1:]:  # in place: a long array would be allocated twice for each term
+    for c in coefficients[1:]:  # in place: otherwise each term would allocate a long array twice
         value *= x
         value += c
     return value
 
 
 def erfcx(x: jax.Array) -> jax.Array:
-    """exp(x^2) erfc(x); within 23 ULP for x >= 0, inf below -26.6."""
+    """exp(x^2) erfc(x), within 23 ULP for x >= 0; inf below -26.6."""
     y = xp.abs(x)
     small, mid = y <= 0.46875, y <= 4.0
     ys = xp.where(small, x, 0.0)
@@ -78,7 +78,7 @@ def erfcx(x: jax.Array) -> jax.Array:
 
 
 def mills_ratio(x: jax.Array) -> jax.Array:
-    """(1 - Phi(x)) / phi(x) = sqrt(pi/2) erfcx(x / sqrt 2); within 28 ULP for x >= 0."""
+    """(1 - Phi(x)) / phi(x) = sqrt(pi/2) erfcx(x / sqrt 2), within 28 ULP for x >= 0."""
     return _SQRT_HALF_PI * erfcx(x * _SQRT_HALF)
 
 
@@ -88,20 +88,20 @@ def log_normal_density(x: jax.Array) -> jax.Array:
 
 
 def log_normal_tail(x: Any) -> Any:
-    """log(1 - Phi(x)), x of either sign, also where that is close to 0; its exponential within 32 (1 + x^2) ULP."""
+    """log(1 - Phi(x)) for x of either sign, even where it is close to 0; its exponential within 32 (1 + x^2) ULP."""
     tail = xp.log(mills_ratio(xp.abs(x))) + log_normal_density(x)
     return xp.where(x >= 0, tail, log1mexp(tail))
 
 
 def mills_difference(x: jax.Array, step: jax.Array) -> jax.Array:
-    """mills_ratio(x) - mills_ratio(x + step) for 0 < step <= 1/2 and x >= -1, to 80 ULP.
+    """mills_ratio(x) - mills_ratio(x + step) for 0 < step <= 1/2 and x >= -1, within 80 ULP.
 
-    The difference of two ratios loses |x|/step of its digits; the integral
+    Subtracting two ratios would lose a factor of |x|/step in accuracy; the integral
 
         int_0^inf exp(-x u - u^2/2) (1 - exp(-step u)) du
 
-    has a positive integrand, cut where the weight is e^-44 and summed by Gauss's rule: docs/numerics/rounding.md, "The
-    normal distribution", bounds what the rule, the cut and rounding leave out by 80 ULP.
+    has a positive integrand. It is cut where the weight is e^-44 and evaluated by the Gauss-Legendre rule:
+    docs/numerics/rounding.md, "The normal distribution", bounds the errors of rule, cut and rounding by 80 ULP.
     """
     shape = (-1,) + (1,) * xp.ndim(x)
     v = xp.asarray(_NODES, xp.float64).reshape(shape)

@@ -1,4 +1,4 @@
-"""Quantiles of the normal distribution, with what they may be off."""
+"""Quantiles of the normal distribution, with bounds on their errors."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from jaxacct.special._rounding import ULP
 
 _LOG_HALF = math.log(0.5)
 # The hazard rate h = 1/Mills' ratio is the slope of -log(1 - Phi). It rises, and is at least max(z, h(-0.15)) > max(z,
-# 0.7) at z >= -0.15. So a quantile whose logarithms differ by r < 0.1 is off by r/0.7 < 0.15, hence by less than
+# 0.7) at z >= -0.15. So a quantile whose log tail is off by r < 0.1 is itself off by r/0.7 < 0.15, hence by less than
 # r / max(z - 0.15, 0.7).
 _LARGEST_RESIDUAL, _BACK, _LEAST_SLOPE = 0.1, 0.15, 0.7
 
 
 def normal_upper_quantile(log_p: jax.Array, slack: jax.Array | float = 0.0) -> tuple[jax.Array, jax.Array]:
-    """Floats z with P[N > z] = exp(log_p), and by how much each is off at most, of the shape of `log_p`.
+    """Floats z with P[N > z] = exp(log_p), and a bound on the error of each, of the shape of `log_p`.
 
-    By Newton's method; the error is read off the tail at z, whatever the iteration did: inf where it did not converge,
-    and at log_p = -inf and 0. It is about 33 ULP max(1, |z|).
+    By Newton's method. The bound is computed from the tail at z, whatever the iteration did: it is inf where the
+    iteration did not converge, and at log_p = -inf and 0. Elsewhere it is about 33 ULP max(1, |z|).
 
     Args:
       log_p: at most 0.
-      slack: by how much log_p itself is off at most.
+      slack: a bound on the error of `log_p` itself.
     """
     far = log_p < _LOG_HALF
-    # the smaller of both tails: P[N > z], or P[N > -z] = 1 - p, whose logarithm is off by slack p / (1 - p)
+    # the smaller of the two tails: P[N > z], or P[N > -z] = 1 - p, whose logarithm is off by slack p / (1 - p)
     other = xp.minimum(log1mexp(xp.minimum(log_p, 0.0)), _LOG_HALF)
     log_tail = xp.where(far, log_p, other)
     off = xp.where(far, slack, 19.0 * ULP * (1.0 + xp.abs(other)) + 1.1 * slack * xp.exp(log_p - other))

@@ -1,7 +1,7 @@
 """Sums and products of masses, rounded to the safe side.
 
-Unlike the rest of `special` these take and return plain Python floats, on the host: a law has one mass at 0 and one at
-infinity, and a run of t steps multiplies them t times over, so that no bound on the rounding of one step will do.
+Unlike the rest of `special`, these functions take and return plain Python floats, on the host. A law has one mass at 0
+and one at infinity, and a run of t steps multiplies them t times: to bound the rounding of one step is not enough.
 """
 
 import math
@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 
 def outward(value: float, *, up: bool) -> float:
-    """The neighbour of `value` >= 0 on the safe side: it covers one rounding to nearest. 0 stays 0."""
+    """The neighbouring double of `value` >= 0 on the safe side, which covers one rounding to nearest. 0 stays 0."""
     return math.nextafter(value, math.inf if up else 0.0) if value > 0.0 else 0.0
 
 
 def product_outward(*factors: float, up: bool) -> float:
-    """At least (`up`) or at most the product of `factors` >= 0; exact where all but one of them are 0 or 1.
+    """An upper (`up`) or lower bound on the product of `factors` >= 0; exact where all but one of them are 0 or 1.
 
     >>> from jaxacct.special import product_outward
     >>> product_outward(0.1, 0.1, up=False) < product_outward(0.1, 0.1, up=True)
@@ -34,7 +34,7 @@ def product_outward(*factors: float, up: bool) -> float:
 
 
 def sum_outward(terms: Iterable[float], *, up: bool) -> float:
-    """At least (`up`) or at most the sum of `terms`, and never below 0; exact where the sum is a double.
+    """An upper (`up`) or lower bound on the sum of `terms`, never below 0; exact where the sum is a double.
 
     >>> from jaxacct.special import sum_outward
     >>> sum_outward([0.1, 0.2], up=True) - sum_outward([0.1, 0.2], up=False) < 1e-16

@@ -1,7 +1,7 @@
 """Products of NumPy matrices that never start threads.
 
-Linear algebra libraries start threads for matrices of ten thousand entries or so, and the waiting of those costs many
-times what such a product does.
+Linear algebra libraries start threads for matrices of ten thousand entries or so, and waiting for them costs many times
+as much as such a product.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 _LARGEST = 2**17  # multiplications in one product of matrices: below the threshold of any library
-_FEWEST = 16  # entries in a sum of one
+_FEWEST = 16  # least number of terms of a sum in one such product
 
 
 def rows_times(matrix: Any, vector: Any) -> Any:
@@ -32,7 +32,7 @@ def rows_times_rows(left: Any, right: Any) -> Any:
     array([[11.,  2.]])
     """
     n, m = left.shape[-2], right.shape[-2]
-    if np.iscomplexobj(left):  # as real ones, which libraries multiply faster
+    if np.iscomplexobj(left):  # as real matrices, which libraries multiply faster
         parts = (np.concatenate([x.real, x.imag], axis=-2) for x in (left, right))
         every = rows_times_rows(*parts)
         return every[..., :n, :m] - every[..., n:, m:] + 1j * (every[..., :n, m:] + every[..., n:, :m])

@@ -1,4 +1,4 @@
-"""Root of a decreasing function, returned on the safe side and differentiable."""
+"""The root of a decreasing function, on the safe side and differentiable."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from jaxacct._jax import jax
 from jaxacct.special._namespace import fori_loop, is_jax, xp
 
-# They steer speed and tightness only: whatever they are, the answer is a point found to be on the safe side.
+# These affect speed and tightness only: in any case the answer is a point found to be on the safe side.
 _NUM_NEWTON = 40  # steps of Newton's method or bisection, the same number for every lane
-_NUM_PROBES = 8  # steps just above the root that follow: the distances are 2^-52, 2^-50, .. of it
+_NUM_PROBES = 8  # steps just above the root that follow, at relative distances 2^-52, 2^-50, ..
 
 
 def solve_decreasing(
@@ -24,9 +24,9 @@ def solve_decreasing(
 ) -> jax.Array:
     """The least x in [low, high] that was found to have ``f(x) <= 0``, [L]; inf if ``f(high) > 0``.
 
-    ``fn(x, *params)`` returns f(x) [L], decreasing in x lane by lane, and its slope (used to steer only).
-    Both ends are evaluated first, or the upper one and `start` [L]. Then Newton's step where it stays inside the
-    bracket, the midpoint otherwise; the number of steps is fixed, so that a batch does not wait for its slowest lane.
+    ``fn(x, *params)`` returns f(x) [L], decreasing in x lane by lane, and its slope (used as a guide only).
+    Both ends are evaluated first, or the upper one and `start` [L]. Then each step is Newton's if that stays inside the
+    bracket, else a bisection; the number of steps is fixed, so that a batch does not wait for its slowest lane.
     Newton's method converges from one side and may never move the safe end, so the last steps probe just above the
     root. The answer is always a point at which `fn` was evaluated and found <= 0, never the approximate root.
 
@@ -78,7 +78,7 @@ def solve_decreasing(
 
 
 def _on_host(step: Callable[..., Any], state: Any) -> Any:
-    """The same steps on the host: Newton's until they stand still in every lane, then the probes until all are good."""
+    """The same steps on the host: Newton's until no lane moves any more, then the probes until all lanes are done."""
     probing = False
     for i in range(_NUM_NEWTON + _NUM_PROBES):
         if i < _NUM_NEWTON and probing:
@@ -87,7 +87,7 @@ def _on_host(step: Callable[..., Any], state: Any) -> Any:
         state = step(np.int32(i), state)
         if i < _NUM_NEWTON:
             moved = np.abs(state[1] - before[1])
-            # a slope may be crude, so that the error left is no more than a share of what was moved
+            # slopes may be crude, so that the error left may be as much as a share of the last move
             probing = i > 1 and bool(np.all((moved <= 2.0**-46 * np.abs(state[1])) | (state[2] >= state[3])))
         elif np.all(state[3] <= before[0]):  # the point probed is now the safe end
             break

@@ -1,4 +1,4 @@
-"""Power series with non-negative coefficients, kept as logarithms (coefficients first, lanes last)."""
+"""Power series with non-negative coefficients, stored as logarithms (coefficients first, lanes last)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def log_series_product(a: Any, b: Any, *, sign: int = 0) -> Any:
     """Log coefficients [N, L] of the product of the series `a` and `b` [N, L], truncated to the same length N.
 
     `sign` (static): rounded up if 1, down if -1, by ULP (3 |log p| + n + 14 log(n + 1)) for coefficient p of order n.
-    It sums n + 1 terms: n ULP, 4 of exponentials, 4 log(n + 1) of the logarithm. A term errs by an ULP of its
-    logarithm l, whose modulus, weighted by the terms' shares, is at most |log p| + log(n + 1), as is the mean of
-    log p - l; two more |log p| are sums. At n = 0 a product of ones is exact.
+    A coefficient sums n + 1 terms: n ULP, 4 for exponentials, 4 log(n + 1) for the logarithm. A term errs by an ULP of
+    its logarithm l. The mean of |l|, weighted by the terms' shares, is at most |log p| + log(n + 1), as is the mean of
+    log p - l; two more |log p| come from sums. At n = 0 a product of ones is exact.
     """
     if sign:
         found = log_series_product(a, b)
@@ -40,9 +40,9 @@ def log_series_product(a: Any, b: Any, *, sign: int = 0) -> Any:
 def log_series_power(a: jax.Array, exponent: jax.Array, *, num_bits: int, sign: int = 0) -> jax.Array:
     """Log coefficients [N, L] of the series `a` [N, L] to the whole power `exponent` [L] < 2**num_bits (static).
 
-    Binary powering: sums of positive products only, so no digit is ever cancelled. Relative error of a
-    coefficient <= about 2 N num_bits ulp, plus one ulp of the largest logarithm for each product. With `sign` 1
-    each product is rounded up, so that the whole is an upper bound on the power of `a`, with -1 down.
+    By binary powering: only positive products are summed, so nothing cancels. The relative error of a coefficient is at
+    most about 2 N num_bits ulp, plus one ulp of the largest logarithm for each product. With `sign` 1 each product is
+    rounded up, so that the result is an upper bound on the power of `a`; with -1 down.
     """
     one = xp.where(np.arange(a.shape[0])[:, None] == 0, 0.0, -np.inf) + xp.zeros_like(a)
 

@@ -1,10 +1,10 @@
-"""Numbers in print, rounded to the safe side: what is printed is a bound too."""
+"""Numbers formatted for print, rounded to the safe side: the printed number is a bound too."""
 
 import math
 
 
 def _rounded(value: float, digits: int, sign: float) -> str:
-    """`value` to some significant digits, rounded up for `sign` 1 and down for -1."""
+    """`value` to `digits` significant digits, rounded up for `sign` 1 and down for -1."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     text = f"{value:.{digits}g}"
@@ -15,7 +15,7 @@ def _rounded(value: float, digits: int, sign: float) -> str:
 
 
 def shown(value: float, digits: int = 4) -> str:
-    """`value` to some significant digits, rounded up, as an upper bound must be.
+    """`value` to `digits` significant digits, rounded up, as an upper bound must be.
 
     >>> from jaxacct.special import shown
     >>> shown(0.90551), shown(0.0), shown(float("inf")), shown(7.52e-07)
@@ -25,7 +25,7 @@ def shown(value: float, digits: int = 4) -> str:
 
 
 def shown_down(value: float, digits: int = 4) -> str:
-    """`value` to some significant digits, rounded down, as a lower bound must be.
+    """`value` to `digits` significant digits, rounded down, as a lower bound must be.
 
     >>> from jaxacct.special import shown_down
     >>> shown_down(0.90559), shown_down(0.0)

@@ -1,4 +1,4 @@
-"""The law of the difference of two Poisson variables of one mean, in whole numbers, with its errors."""
+"""The Skellam law: the difference of two Poisson variables with the same mean, with bounds on errors."""
 
 import functools
 import math
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from jaxacct.special._bisection import bisect_whole
 from jaxacct.special._rounding import ULP, up
 
-_ROUNDINGS = 4.0 * ULP  # of one quotient, one sum and one quotient; and second orders
-_SPARE = 64  # steps of the recurrence before the first ratio that is wanted, at least
-_FORGOTTEN = 30.0  # and so many that what it began with is e^-30 of itself, about
+_ROUNDINGS = 4.0 * ULP  # of a quotient, a sum and a quotient, and terms of second order
+_SPARE = 64  # least number of steps of the recurrence before the first ratio that is wanted
+_FORGOTTEN = 30.0  # and as many more as reduce the error of its start by about e^-30
 
 
 def skellam_reach(variance: float, log_tail: float) -> int:
-    """The least R, or a little more, with P(X > R) <= e^-log_tail for X of that variance: Chernoff's bound.
+    """The least R, or slightly more, with P(X > R) <= e^-log_tail for X of that variance, by Chernoff's bound.
 
     log E e^(s X) = v (cosh s - 1), so that log P(X >= R) <= v (cosh s - 1) - s R at sinh s = R / v.
     """
@@ -37,8 +37,9 @@ def _falls(variance: float, number: int) -> tuple[NDArray[np.float64], NDArray[n
     """Two arrays [number]: log(P(X = k) / P(X = k + 1)) > 0 for k = 0, 1, .., and their errors.
 
     P(X = k) = e^-v I_k(v), v the variance. With a = 2 (k + 1) / v, r_k = I_(k+1)(v) / I_k(v) = 1 / (a + r_(k+1)), the
-    recurrence of Bessel functions read downwards from 1 / (a + 1) <= r <= 1 / a. An error e of log r_(k+1) moves
-    log(a + r_(k+1)) by e times the largest of r / (a + r) between, below e; each step adds its roundings.
+    recurrence of Bessel functions, run downwards from 1 / (a + 1) <= r <= 1 / a. An error e of log r_(k+1) moves
+    log(a + r_(k+1)) by at most e times the largest r / (a + r) in between, so by less than e; each step adds its
+    roundings.
     """
     start = number + _SPARE + math.ceil(_FORGOTTEN * variance / max(number, 1.0))
     twice = 2.0 / variance
@@ -57,7 +58,7 @@ def _falls(variance: float, number: int) -> tuple[NDArray[np.float64], NDArray[n
 
 
 class SkellamMasses(NamedTuple):
-    """log P(X = k) [number + 1] for k = 0 .. number, the error of each, and of the difference of two neighbours."""
+    """log P(X = k) [number + 1] for k = 0 .. number; error bounds for each, and for differences of neighbours."""
 
     log_masses: NDArray[np.float64]
     error: float
@@ -66,10 +67,10 @@ class SkellamMasses(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def skellam_masses(variance: float, number: int) -> SkellamMasses:
-    """The masses (`SkellamMasses`, a NamedTuple) of X of that variance; those beyond `number` must be negligible.
+    """The masses (`SkellamMasses`, a NamedTuple) of X of that variance; masses beyond `number` must be negligible.
 
     log(P(X = 0) / P(X = k)) is a sum of the falls, by compensated summation. Then the masses are divided by their sum,
-    which errs, relatively, by no more than a mass.
+    whose relative error is no more than that of a mass.
     """
     falls, errors = _falls(variance, number)
     sums, total, rest = np.empty(number + 1), 0.0, 0.0
