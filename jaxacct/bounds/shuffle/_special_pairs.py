@@ -2,7 +2,7 @@
 
 Upper bounds on the Renyi divergence of one shuffle of n reports, each from the same eps-LDP randomizer; replace-one
 adjacency, both directions. E = e^eps. These are the paper's own bounds, as printed where they are true. None is below
-`mixture_rdp` (`_special_pairs_exact`), which is what to use. Unless a docstring says otherwise a bound is neither
+`mixture_rdp` (`_special_pairs_exact`), which is the one to use. Unless a docstring says otherwise a bound is neither
 capped by the unshuffled report nor monotone in the order; `repaired` makes it both.
 """
 
