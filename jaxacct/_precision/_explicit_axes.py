@@ -33,7 +33,7 @@ def _explicit(mesh: Any) -> tuple[str, ...]:
 
 
 def _spec_of_batch(args: Sequence[Any]) -> list[Any]:
-    """How the axes to which `args` broadcast are sharded: each as in the first argument that shards it over free axes."""
+    """How the axes to which `args` broadcast are sharded: as in the first argument that shards one over free axes."""
     spec: list[Any] = [None] * max(map(jnp.ndim, args))
     taken: set[Any] = set()
     for arg in args:

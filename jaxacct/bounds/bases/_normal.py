@@ -7,7 +7,7 @@ from jaxacct.bounds.bases._base import SMALLEST
 
 SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double: phi(36) is 1e-282
 _Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
-_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
+_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: counted at 0 and at infinity
 
 
 class Reach(NamedTuple):

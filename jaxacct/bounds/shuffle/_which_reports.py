@@ -128,7 +128,7 @@ def total_of(run: GaussianRun) -> Total:
 
 
 def stretched(run: GaussianRun, local: float, epsilon: float, log_pure: float) -> GaussianRun:
-    """A tuple: `run` with the stretch that makes its guess of the pure log delta at `epsilon` and `local` `log_pure`."""
+    """A tuple: `run` with the stretch that makes its guess of the log delta of pure reports equal to `log_pure`."""
     low, high = -_STRETCHES, _STRETCHES
     at: Any = np.array([epsilon])
     for _ in range(_HALVINGS):
