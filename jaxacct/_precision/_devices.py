@@ -50,7 +50,7 @@ def _chosen() -> Any:
 
 
 def sound_device(*, has_host: bool = False) -> Any:
-    """Where to compute: what the user chose if that can be trusted; False for NumPy, where there is that choice."""
+    """Where to compute: the device the user chose, if it can be trusted; False for NumPy, where that is an option."""
     over = mesh()
     if over is not None:  # the mesh itself must compute: nothing takes its place
         _ground.refuse_unsound(over.devices.flat[0], quick_options())

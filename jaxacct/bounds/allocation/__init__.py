@@ -228,7 +228,7 @@ _PARTICIPATION = participation_on_host(
 )
 _OF_PARTIAL = loss_distribution(PARTIAL_DISTRIBUTION)
 
-# in the order in which they are asked, after their cost: methods on the host, then those on lanes
+# in the order in which they are asked, by their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES},
     **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, _DISTRIBUTION) for base in BASES},

@@ -103,7 +103,7 @@ class _Tests(NamedTuple):
         return kept - lost - 2.0**-50 * (kept + lost) - 2.0**-1021
 
     def around(self, at: int) -> tuple[float, float]:
-        """Thresholds between which the best one lies, if it is near the one with this number."""
+        """Thresholds between which the best one lies, if it is near the one with index `at`."""
         return float(self.z[max(at - 2, 0)]), float(self.z[min(at + 2, len(self.z) - 1)])
 
 

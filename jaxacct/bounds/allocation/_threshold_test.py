@@ -125,7 +125,7 @@ def _terms(mechanism: Mechanism, direction: Direction, tuning: float) -> Terms:
 
 
 def has_several_steps(mechanism: Any) -> bool:
-    """bool: whether `mechanism` is of rounds that have a test, concrete, with k-out-of-t allocation, 1 < k < t."""
+    """bool: whether `mechanism` is concrete, all its rounds have a test, and some are k-out-of-t with 1 < k < t."""
     if is_traced(mechanism):
         return False
     parts = [part for part, _ in flattened(mechanism)]

@@ -83,7 +83,7 @@ def is_from_above(mechanism: PoissonSampled | RandomAllocation | PartialAllocati
 
 
 def is_envelope(mechanism: PoissonSampled | RandomAllocation | PartialAllocation) -> bool:
-    """bool: whether the pair of what `mechanism` samples or allocates is a worst case that no one release attains."""
+    """bool: whether the pair of what `mechanism` samples or allocates is a worst case that no release need attain."""
     return base_of(mechanism.mechanism).is_envelope(mechanism.mechanism)
 
 

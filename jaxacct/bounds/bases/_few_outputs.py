@@ -139,8 +139,8 @@ def _skellam_outputs(release: Skellam, log_tail: float, outside: float) -> tuple
     """The noise around D against that around 0, and log P - log Q."""
     outputs, masses, shift = _skellam_around(release, log_tail)
     log_p, log_q = masses.log_masses[outputs[::-1]], masses.log_masses[outputs]
-    apart = up(shift * masses.error_of_step, 8)  # of a sum of so many falls, which is what a loss is
-    error = up(masses.error - math.log1p(-outside), 8)  # what lies outside is not in the sum that norms them
+    apart = up(shift * masses.error_of_step, 8)  # a loss is a sum of so many falls
+    error = up(masses.error - math.log1p(-outside), 8)  # what lies outside is not in the sum that normalises them
     return Types(log_p, log_q, error, apart, outside), log_p - log_q
 
 
@@ -235,7 +235,7 @@ def _law_of(types: Types, losses: Any, sampling_prob: float, step: float, side: 
     here = types.log_q > _LOG_LEAST
     masses, alone = np.exp(types.log_q[here]), np.exp(types.log_p[~here])
     log_values = log_mixed_with_one(np.asarray(losses)[here], sampling_prob, 1.0 - sampling_prob)
-    there = log_values > -np.inf  # else P has none, and no record is spared
+    there = log_values > -np.inf  # else P has none, and every record is sampled
     factor = 1.0 + types.error if above else 1.0 - types.error
     outside = [types.outside, _OUTSIDE * float((~here & (types.log_q > -np.inf)).any())] if above else []
     zero = sum_outward([*(masses[~there] * factor).tolist(), *outside], up=above)

@@ -46,7 +46,7 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
     padded = 1 << (size - 1).bit_length()
     size = padded if (first + padded) * step < MAX_LOSS else size
 
-    # differences of normal tails: relative errors of 128 ULP by a cell's width in z; sampled, they are booked as such
+    # differences of normal tails: relative errors of 128 ULP by a cell's width in z; sampled, they are added as such
     error = _CELLS * mu / step
     additions, blur = (error / ULP, _CELLS + error) if sampling_prob == 1.0 else (0.0, None)
 

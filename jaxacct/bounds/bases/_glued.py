@@ -76,7 +76,7 @@ def weighted(parts: list[tuple[float, RatioLaw]]) -> RatioLaw:
 
 
 def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
-    """The upper law (`RatioLaw`), right of loss 0, of (1-q) N(-mu) + q N(mu) against (1-q) N(-mu) + q N(0).
+    """The upper law (`RatioLaw`), for losses above 0, of (1-q) N(-mu) + q N(mu) against (1-q) N(-mu) + q N(0).
 
     A record that contributes 1 against the empty one, in batches without replacement where the others contribute -1.
     For k >= 1 the best test is a threshold: the ratio is 1 at z = mu / 2 and grows from there on.

@@ -30,7 +30,7 @@ def _gap(release: Laplace, sampling_prob: float) -> float:
 
 
 def points_between(low: float, high: float, origin: float, step: float) -> tuple[int, NDArray[Any]]:
-    """(number of the last point at or below `low`, points [N] from there to `high`) of the lattice origin + j step.
+    """(index j of the last point at or below `low`, points [N] from there to `high`) of the lattice origin + j step.
 
     A point within a share of `step` of either end counts as that end.
     """

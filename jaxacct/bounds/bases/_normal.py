@@ -11,14 +11,14 @@ _OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: counted at
 
 
 class Reach(NamedTuple):
-    """The standard deviations that are followed from the outermost means, and at least the mass that lies beyond."""
+    """How many standard deviations are followed from the outermost means, and an upper bound on the mass beyond."""
 
     z_range: float
     outside: float
 
 
 def reach_for(tail: float) -> Reach:
-    """The `Reach`, a NamedTuple, of a law of which at either end the mass `tail` may be taken off the grid.
+    """The `Reach` (NamedTuple) of a law from whose ends the mass `tail` each may be taken off the grid.
 
     Phi(-z) <= e^{-z^2/2}/2: what lies outside is below the tail that may be cut off anyway.
     """

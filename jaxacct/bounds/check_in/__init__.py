@@ -155,7 +155,7 @@ def _everybody_checks_in(answer: Any) -> Any:
     return of_shuffle
 
 
-# in the order in which they are asked, after their cost
+# in the order in which they are asked, by their cost
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (CheckIn, LocalRandomizer): (_TAKING_PART, _PROFILE, *_BEYOND, _FROM_BELOW, _PAIR_FROM_BELOW),
     (CheckIn, FiniteRandomizer): (*_FIRST, _BLANKET_ROUNDS, *_BEYOND, _PAIR_FROM_BELOW),

@@ -143,7 +143,7 @@ class Sharp:
 
 @functools.lru_cache(maxsize=32)
 def sharp_of(setting: LineSetting, target: float) -> Sharp:
-    """The profile of `setting` near a log delta, the float `target`: both ends and all probabilities ask for it."""
+    """The profile (class `Sharp`) of `setting` near the log delta `target`: both ends and all probabilities use it."""
     return Sharp(setting, target)
 
 

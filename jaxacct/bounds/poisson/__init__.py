@@ -53,7 +53,7 @@ def _may_be_several(mechanism: PoissonSampled) -> bool:
     return is_traced(mechanism.num_steps) or bool(np.any(np.asarray(mechanism.num_steps) != 1))
 
 
-# in the order in which they are asked, after their cost: methods on the host, then those on lanes
+# in the order in which they are asked, by their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{
         (PoissonSampled, base): (

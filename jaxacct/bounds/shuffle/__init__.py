@@ -99,12 +99,12 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
 
 
 def has_several_rounds(mechanism: Shuffled | CheckIn) -> bool:
-    """A bool: whether some point of the batch has more than one round; assumed where their number is traced."""
+    """bool: whether some point of the batch has more than one round; assumed where their number is traced."""
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) > 1))
 
 
 def has_one_round(mechanism: Shuffled | CheckIn) -> bool:
-    """A bool: whether some point of the batch has one round; assumed where their number is traced."""
+    """bool: whether some point of the batch has one round; assumed where their number is traced."""
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) == 1))
 
 
@@ -266,8 +266,8 @@ _LAWS = laws_of_reports(role=only_where(has_several_rounds, Role.BEST_IN_PROGRAM
 _BLANKET, _BLANKET_ROUNDS = BLANKET_TOO
 _FIRST, _ROUNDS = (COMPOSED, _BLANKET, _LAWS, _CLONES), (_CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
 
-# In the order in which they are asked, after their cost: several rounds are known closely by their loss distribution,
-# which spares the others. Gaussian reports: `jaxacct.bounds.check_in`
+# In the order in which they are asked, by their cost: several rounds are known closely by their loss distribution,
+# which spares the others. Gaussian reports are in `jaxacct.bounds.check_in`
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Shuffled, LocalRandomizer): (
         COMPOSED,

@@ -63,7 +63,7 @@ def closed_form_epsilon(num_reports: jax.Array, parameters: ClonesParameters, lo
 
 
 def closed_form_log_delta(num_reports: jax.Array, parameters: ClonesParameters, epsilon: jax.Array) -> jax.Array:
-    """Log delta [L] at `epsilon` >= 0, the inverse of `closed_form_epsilon`, rounded up; 0 where it says nothing.
+    """Log delta [L] at `epsilon` >= 0, the inverse of `closed_form_epsilon`, rounded up; 0 where it gives no bound.
 
         L = p n ((e^epsilon - 1)/(8 w) - 1/(p n))^2, at most p n / 16;   delta = 4 w e^-L.
 

@@ -58,7 +58,7 @@ class _Round:
         return found
 
     def unamplified(self, local: Real, log_delta: float) -> float:
-        """The least of `local` [G] that holds as an epsilon at `log_delta`, where the pure delta is 0; inf for none."""
+        """The least of `local` [G] that is an epsilon at `log_delta`, as the pure delta is 0 there; inf if none is."""
         _, epsilon, log_cost = self._lanes(local)
         pure: Any = np.full_like(local, -math.inf)
         cost = with_replacement_cost(Guarantee(epsilon, pure), log_cost).log_delta
@@ -104,7 +104,7 @@ def _stays_above(falling: tuple[float, float] | None, rising: tuple[float, float
 
 
 def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: float) -> float:
-    """Epsilon, a float, of one round, rounded up, the least found over the local epsilons of pure reports.
+    """float: epsilon of one round, rounded up, the least found over the local epsilons of pure reports.
 
     Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Upper bound, replace-one adjacency;
     inf where no local epsilon gives one.
@@ -125,7 +125,7 @@ def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: fl
 
 
 def one_round_log_delta(num_reports: float, noise_multiplier: float, epsilon: float) -> float:
-    """Log delta, a float, of one round, rounded up, the least found over the local epsilons of pure reports.
+    """float: log delta of one round, rounded up, the least found over the local epsilons of pure reports.
 
     Upper bound, as `one_round_epsilon`.
     """

@@ -38,7 +38,7 @@ def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
 
 
 def mean_copies(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """The mean number [L] of other reports that are as if from the differing record's other value, (n - 1)/E."""
+    """The mean number [L] of other reports that are as if sent for the differing record's other value, (n - 1)/E."""
     return (num_reports - 1.0) * xp.exp(-local_epsilon)
 
 
