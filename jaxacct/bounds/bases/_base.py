@@ -44,8 +44,9 @@ class Base:
     Attributes:
       law: ``(release, sampling_prob, step, side, tail) -> `` the law of 1 - q + q Y, Y the likelihood ratio.
       largest_loss: ``(release) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf where none is known.
-      gap: ``(release, sampling_prob) -> `` the distance between the least and the largest atom of log(1 - q + q Y): the
-        law puts both on the lattice where its step divides the gap. 0 where there are no atoms.
+      gap: ``(release, sampling_prob) -> `` the distance between the least and the largest atom of log(1 - q + q Y), or
+        between neighbours where they are evenly spaced: the law puts them on the lattice where its step divides it. 0
+        where there are none.
       spread: ``(release) -> `` approximately Var(dP/dQ), its finite part.
       is_from_above: ``(release) -> `` whether only a distribution that dominates it is known, on its own grid.
       is_envelope: ``(release) -> `` whether its pair is the worst case at every epsilon at once, which no one release
