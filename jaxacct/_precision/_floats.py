@@ -67,7 +67,7 @@ def narrowed(tree: Any, dtype: Any, rounding: Any) -> Any:
 
 
 def narrowed_up(value: NDArray[Any]) -> jax.Array:
-    """A concrete float64 answer as an array of the user's float type, rounded up."""
+    """A float64 answer, concrete, as an array of the user's float type that is not below it."""
     dtype: Any = jnp.result_type(float)
     with np.errstate(over="ignore", under="ignore"):
         narrow = value.astype(dtype)

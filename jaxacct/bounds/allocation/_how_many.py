@@ -58,10 +58,10 @@ class _Grid(NamedTuple):
 _FINE = _Grid(10, 2**15, 4e-3, (1e-4,))
 _COARSE = _Grid(6, 2**11, 4e-2, (1e-3,))  # a few per cent looser; finds the best q
 _TUNINGS = (0.12, 0.16, 0.21, 0.27, 0.34, 0.42, 0.5, 0.6, 0.72, 0.86, 1.0)  # q in units of k/t
-_FIRST = (5, 7)  # the indices tried first; the search goes on from the better one while it improves
-_HOPELESS = 1.25  # a coarse epsilon this many times the known one is not refined
-_NEAR = 1.01  # the second best q is refined too if its coarse end is at most this many times the best
-_REACH = 9.5  # standard deviations; the mass beyond is accounted for
+_FIRST = (5, 7)  # which of them are tried first; then on from the better one as long as it gains
+_HOPELESS = 1.25  # a coarse upper end of epsilon so many times the one that is known is not improved on
+_NEAR = 1.01  # the second best q is made fine too where its coarse end is at most so many times the best
+_REACH = 9.5  # standard deviations; what lies beyond is booked
 _OF_EPOCHS = (0.5, 0.6, 0.72, 0.8, 0.86, 0.93)  # q in units of k/t, for several epochs
 _ROUGHLY = 1.12  # a rough answer this many times the known one is not worth a sharp one
 _NOISE, _MOST_STEPS = (0.3, 3.0), 2**15  # the range of sigma and the largest t for which this is tried
