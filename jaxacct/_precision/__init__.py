@@ -7,7 +7,7 @@ of scalars, arrays or tracers that broadcast, which
 * computes in float64 whatever the user's settings say, and never changes them;
 * on Python or NumPy numbers runs the compiled program, in chunks of bounded memory, and returns NumPy float64, also
   while the user's own function is being traced;
-* on tracers returns tracers of the user's float type, rounded towards the safe side, right under ``jit``, ``vmap``,
+* on tracers returns tracers of the user's float type, rounded towards the safe side, correct under ``jit``, ``vmap``,
   ``grad``, ``scan``. Derivatives are taken forward-mode *inside* the boundary, lane by lane, so that outside it only
   products in the user's own type remain to be transposed.
 

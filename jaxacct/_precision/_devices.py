@@ -1,4 +1,4 @@
-"""Where programs run: a device, or a mesh whose devices get their share of every chunk; only sound ones compute."""
+"""Where programs run: one device, or a mesh whose devices each get a share of every chunk; only sound ones compute."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from jaxacct._precision._floats import own_settings
 
 # A first answer costs its compilation. Without LLVM's optimisation and XLA's fusion emitters a kernel compiles in a
 # quarter of the time and runs at half to a quarter of the speed (jaxlib 0.10.2): right for few lanes.
-# Parts of a program that LLVM would compile side by side cost a tenth more together than one.
+# A program split into parts that LLVM compiles side by side costs a tenth more than one compiled whole.
 _Options = dict[str, str | bool]
 _UNOPTIMISED: _Options = {"xla_backend_optimization_level": "0", "xla_cpu_use_fusion_emitters": False}
 _UNDIVIDED: _Options = {"xla_cpu_parallel_codegen_split_count": "1"}
 
 # A program that is kept holds its machine code in tens of memory maps, and a process has only so many (65,530 on Linux,
-# where the compiler then crashes): the least recently used go.
-MAX_PROGRAMS = 128  # compiled programs kept of a kind
+# where the compiler then crashes): the least recently used are dropped.
+MAX_PROGRAMS = 128  # compiled programs kept of each kind
 
 
 @functools.cache
 def quick_options() -> _Options:
-    """Those of the quick options that this jaxlib's CPU compiler knows (they are not a stable interface); or none."""
+    """The quick options that this jaxlib's CPU compiler knows (they are not a stable interface), or none."""
     options: _Options
     for options in (_UNOPTIMISED | _UNDIVIDED, _UNOPTIMISED) if jax.default_backend() == "cpu" else ():
         with contextlib.suppress(RuntimeError, ValueError):
@@ -50,9 +50,9 @@ def _chosen() -> Any:
 
 
 def sound_device(*, has_host: bool = False) -> Any:
-    """Where to compute: what the user chose if that can be trusted; False for NumPy, where there is that choice."""
+    """Where to compute: the device the user chose, if it can be trusted; False for NumPy, where that is an option."""
     over = mesh()
-    if over is not None:  # which computes: nothing takes its place
+    if over is not None:  # the mesh itself must compute: nothing takes its place
         _ground.refuse_unsound(over.devices.flat[0], quick_options())
         return _chosen()
     return _ground.sound_device(_chosen(), quick_options(), has_host=has_host)
@@ -64,8 +64,8 @@ def platform() -> str:
     return _ground.platform_of(_chosen() if over is None else over.devices.flat[0])
 
 
-# Part of a user's program, a kernel runs where that does, which only its lowering says: an identity whose lowering
-# refuses platforms that are not sound, or that are not at hand to be looked at.
+# As part of a user's program, a kernel runs where that program does, which is known only once it is lowered. So lanes
+# pass through an identity whose lowering refuses platforms that are not sound, or not at hand to be looked at.
 @functools.cache
 def looked_at() -> Any:
     """The primitive of that identity."""
@@ -97,7 +97,7 @@ def lanes_over(mesh: jax.sharding.Mesh) -> Iterator[None]:
 
     Every process must then make the same calls with the same arguments; each gets the whole answer.
     """
-    # one axis, whose sharding XLA propagates: a mesh of explicit axes would have every kernel say it
+    # one axis, whose sharding XLA propagates: with explicit axes every kernel would have to state it
     token = _mesh.set(jax.sharding.Mesh(mesh.devices.reshape(-1), ("lanes",)))
     try:
         yield
@@ -126,7 +126,7 @@ def placed(block: NDArray[Any]) -> Any:
 
 
 def gathered(y: jax.Array) -> NDArray[Any]:
-    """What the devices, also those of other processes, answered."""
+    """The answer of all devices, including those of other processes."""
     if y.is_fully_addressable:
         return np.asarray(y)
     from jax.experimental.multihost_utils import process_allgather
@@ -135,9 +135,9 @@ def gathered(y: jax.Array) -> NDArray[Any]:
 
 
 def on_each_device(program: Callable[..., Any], over: jax.sharding.Mesh, lanes: Sequence[Any]) -> Any:
-    """`program` of lanes spread over a mesh, each device's own by itself: its share looks like `lanes`.
+    """`program` of lanes spread over a mesh: each device runs it on its own share, which looks like `lanes`.
 
-    XLA, left to itself, would gather what is asked one after the other, and answer all lanes on every device.
+    Left to itself, XLA would gather what is asked one after the other, and answer all lanes on every device.
     """
     spec: Any = jax.sharding.PartitionSpec
     specs = jax.tree.map(lambda y: spec(*[None] * (y.ndim - 1), "lanes"), jax.eval_shape(program, *lanes))

@@ -1,4 +1,4 @@
-"""A user's mesh around a kernel: its explicit axes become automatic, for kernels say nothing of shardings."""
+"""A user's mesh around a kernel: its explicit axes become automatic, since kernels do not specify shardings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from jaxacct._jax import jax, jnp
 def on_automatic_axes(fn: Callable[..., Any], *args: Any) -> Any:
     """`fn(*args)`, whose outputs begin with the axes to which the arguments broadcast, sharded as those are.
 
-    The axes of a mesh that `jax.make_mesh` makes are explicit: there every gather and every choice between arrays of
-    unlike shardings is refused. On automatic ones XLA propagates them.
+    The axes of a mesh that `jax.make_mesh` makes are explicit: JAX then refuses every gather and every choice between
+    arrays of unlike shardings. On automatic axes XLA propagates shardings.
     """
-    # that of the arguments too: without `jax.set_mesh` no other is known
+    # the arguments' own meshes too: without `jax.set_mesh` no other is known
     meshes = (jax.sharding.get_abstract_mesh(), *(jax.typeof(arg).sharding.mesh for arg in args))
     mesh = next((mesh for mesh in meshes if _explicit(mesh)), None)
     if mesh is None:
@@ -33,7 +33,7 @@ def _explicit(mesh: Any) -> tuple[str, ...]:
 
 
 def _spec_of_batch(args: Sequence[Any]) -> list[Any]:
-    """How the axes to which `args` broadcast are sharded: each as the first argument that shards it over axes left."""
+    """How the axes to which `args` broadcast are sharded: as in the first argument that shards one over free axes."""
     spec: list[Any] = [None] * max(map(jnp.ndim, args))
     taken: set[Any] = set()
     for arg in args:

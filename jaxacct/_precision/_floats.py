@@ -1,4 +1,4 @@
-"""float64 inside, the user's float type outside: the only place that knows of x64, and what is rounded on the way."""
+"""float64 inside, the user's float type outside: the only place that knows of x64, and how results are rounded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jaxacct._jax import jax, jnp
 def own_settings() -> Iterator[None]:
     """float64, and dtypes promoted as kernels expect: float64 beside complex128, integers and truth values.
 
-    Compiled, and without checks for NaN: a kernel's own are part of its answer, as an order where there is none.
+    Compiled, and without checks for NaN: a kernel's NaN is part of its answer, such as an order where there is none.
     """
     promotion = jax.numpy_dtype_promotion("standard")
     with jax.enable_x64(True), promotion, jax.debug_nans(False), jax.debug_infs(False), jax.disable_jit(False):
@@ -26,7 +26,7 @@ def own_settings() -> Iterator[None]:
 
 
 class Rounding(enum.Enum):
-    """Where a kernel's float64 result goes when the user's float type is narrower."""
+    """How a kernel's float64 result is rounded when the user's float type is narrower."""
 
     NEAREST = "nearest"
     UP = "up"
@@ -34,7 +34,7 @@ class Rounding(enum.Enum):
 
 
 def widened(x: jax.Array) -> jax.Array:
-    """`x` as float64, those numbers of a narrower type included that are below its least normal one: 0 for XLA."""
+    """`x` as float64, including the subnormal numbers of a narrower type, which XLA takes for 0."""
     wide = x.astype(jnp.float64)
     if not jnp.issubdtype(x.dtype, jnp.floating) or x.dtype == jnp.float64:
         return wide
@@ -47,7 +47,7 @@ def widened(x: jax.Array) -> jax.Array:
 
 
 def narrowed(tree: Any, dtype: Any, rounding: Any) -> Any:
-    """A tree of float64 as the user's float type, each output in its direction."""
+    """A tree of float64 as the user's float type, each output rounded in its direction."""
     if isinstance(rounding, tuple):
         return tuple(narrowed(y, dtype, r) for y, r in zip(tree, rounding, strict=True))
 

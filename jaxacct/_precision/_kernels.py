@@ -26,7 +26,7 @@ from jaxacct._precision._explicit_axes import on_automatic_axes
 from jaxacct._precision._floats import Rounding, narrowed, own_settings, widened
 from jaxacct._precision._ways import Running, is_quick, way_of
 
-_MAX_KERNELS = 64  # of one function, for so many structures: a kernel holds what was compiled for it
+_MAX_KERNELS = 64  # kept of one function, for as many structures: a kernel holds what was compiled for it
 
 
 def is_traced(*values: Any) -> bool:
@@ -35,7 +35,7 @@ def is_traced(*values: Any) -> bool:
 
 
 def key_of(static: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Static arguments as a key of what is kept for them."""
+    """Static arguments as a hashable key, for caches."""
     return tuple(sorted(static.items()))
 
 
@@ -86,7 +86,7 @@ class Kernel:
         arrays = [np.asarray(a, np.float64) for a in args]
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
         num_lanes = math.prod(shape)
-        # broadcast_to and moveaxis cost as much as a small kernel: spared where the shapes agree, as for one question
+        # broadcast_to and moveaxis cost as much as a small kernel: skipped where the shapes agree, as for one question
         flat = [(a if a.shape == shape else np.broadcast_to(a, shape)).reshape(-1) for a in arrays]
         way = way_of(num_lanes, static, **self._running)
         if way.is_compiled:
@@ -299,5 +299,5 @@ def _aligned(x: jax.Array, ndim: int) -> jax.Array:
 
 
 def _expand(t: jax.Array, ndim: int) -> jax.Array:
-    """`t` with so many axes that it broadcasts with an output's own behind it."""
+    """`t` with axes appended up to `ndim`, so that it broadcasts with an output whose own axes come last."""
     return jnp.reshape(t, jnp.shape(t) + (1,) * (ndim - jnp.ndim(t)))

@@ -1,7 +1,7 @@
-"""How a call about concrete lanes is answered, by NumPy or by which program, and how many lanes at a time.
+"""How a call with concrete lanes is answered: by NumPy or by which program, and how many lanes at a time.
 
-Decided by what is asked: the number of lanes, the static arguments, the device. Never by what was asked before, so
-that the same question has the same digits however often it is asked.
+It depends on what is asked (the number of lanes, the static arguments, the device), never on what was asked before: the
+same question has the same digits however often it is asked.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from jaxacct._precision._devices import mesh, num_devices, platform, quick_optio
 
 # working memory that one call of a kernel may take, on a CPU and elsewhere: larger batches are cut into chunks
 _CHUNK_BYTES, _CHUNK_BYTES_ELSEWHERE = 64 * 2**20, 2**30
-# A kernel that takes NumPy arrays too answers calls of one lane by NumPy: it starts at once, and compilation would
-# spare one lane only what NumPy's calls cost. Several lanes are cut into chunks of this size, for the cache.
+# A kernel that takes NumPy arrays too answers calls of one lane by NumPy: it starts at once, and compilation would save
+# one lane only what NumPy's calls cost. Several lanes are cut into chunks of this size, for the cache.
 _HOST_BYTES = 4 * 2**20
 # A small batch of such a kernel is not compiled either: NumPy answers its lanes one after another, as single questions,
 # in less time than it takes to compile a program.
 FEW_LANES = 32
-_QUICK_LANES = 8  # lanes of one call, as it is compiled, up to which it is compiled quickly
+_QUICK_LANES = 8  # programs for at most this many lanes per call are compiled quickly
 
 _large: contextvars.ContextVar[bool] = contextvars.ContextVar("large", default=False)
 
 
 @contextlib.contextmanager
 def of_many_points() -> Iterator[None]:
-    """Calls, of few lanes too, are parts of a question of so many points that programs compiled for speed pay."""
+    """Within it, calls are parts of a question of so many points that programs compiled for speed pay off."""
     token = _large.set(True)
     try:
         yield
@@ -45,8 +45,8 @@ class Running(TypedDict, total=False):
         chunks of at most 64 MiB on a CPU, 1 GiB on an accelerator, or of one lane.
       on_host: whether it takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
         nothing. A number: so are that many lanes, together. A function of the static arguments: where it says so.
-      one_by_one: how many lanes of one call NumPy answers one after another, as single questions, where that takes less
-        time than to compile a program; `math.inf` where a lane takes a program longer, however many there are.
+      one_by_one: up to how many lanes of one call NumPy answers one after another, as single questions, in less time
+        than it takes to compile a program; `math.inf` where each lane takes a program longer than NumPy.
     """
 
     lane_bytes: int | Callable[..., int]
@@ -55,11 +55,11 @@ class Running(TypedDict, total=False):
 
 
 class Way(NamedTuple):
-    """How a call about concrete lanes is answered.
+    """How a call with concrete lanes is answered.
 
     Attributes:
-      is_compiled: by a compiled program; else by NumPy.
-      at_once: lanes of one call of it, as it is compiled; more are answered in turn.
+      is_compiled: whether by a compiled program; else by NumPy.
+      at_once: the number of lanes per call of that program or of NumPy; more lanes are answered in turn.
       has_numpy: whether NumPy could answer too.
     """
 
@@ -76,7 +76,7 @@ def way_of(
     on_host: bool | int | Callable[..., bool] = False,
     one_by_one: float = FEW_LANES,
 ) -> Way:
-    """How a kernel with these properties (`Running`) answers so many lanes; computes nothing."""
+    """How a kernel with these properties (`Running`) answers `num_lanes` lanes; computes nothing."""
     most = int(on_host(**static) if callable(on_host) else on_host)
     has_numpy, size = most > 0 and mesh() is None, lane_bytes(**static) if callable(lane_bytes) else lane_bytes
     if has_numpy and 1 <= num_lanes <= most and not _large.get():

@@ -1,4 +1,4 @@
-"""Bounds of random allocation: each record in k of t steps, chosen uniformly; unfinished epochs; noise schedules."""
+"""Bounds for random allocation (each record in k of t steps, chosen uniformly), unfinished epochs, noise schedules."""
 
 import functools
 from collections.abc import Callable
@@ -68,7 +68,7 @@ def _published(
     directions: tuple[Direction, ...] = BOTH,
     **options: Any,
 ) -> BracketMethod:
-    """A method (class `BracketMethod`) for a bound of a paper that gives one end, one direction at a time, on the host.
+    """A `BracketMethod` for a published bound that gives one end in one direction at a time, on the host.
 
     Args:
       epsilon, delta: ``(mechanism, target, direction) -> float``; TooFineError means that nothing is known.
@@ -110,12 +110,12 @@ def _closed_form_floor(mechanism: RandomAllocation, log_delta: NDArray[Any]) -> 
 def _by_moments(
     direct: str, tops: tuple[int, ...], between: str, grids: Any, *, floor: Any = None, **options: Any
 ) -> tuple[Method, ...]:
-    """The methods by moments of the average likelihood ratio of Gaussian steps.
+    """The methods that use moments of the average likelihood ratio of Gaussian steps.
 
     Args:
-      direct, tops: the theorem behind moments of whole orders, and up to which ones these are tried.
+      direct, tops: the theorem behind moments of whole orders, and the largest order of each grid that is tried.
       between, grids: the name of the method of other orders of the remove direction, and the orders tried.
-      floor: as for `ProfileMethod`, of the closed form.
+      floor: the `floor` of `ProfileMethod`, for the closed form.
       options: further fields of the methods.
     """
 
@@ -228,7 +228,7 @@ _PARTICIPATION = participation_on_host(
 )
 _OF_PARTIAL = loss_distribution(PARTIAL_DISTRIBUTION)
 
-# in the order in which they are asked, after their cost: methods on the host, then those on lanes
+# in the order in which they are asked, by their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES},
     **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, _DISTRIBUTION) for base in BASES},

@@ -24,17 +24,17 @@ from jaxacct.curves._from_profile import Profile, dominating_pld, profile_of
 from jaxacct.mechanisms import PoissonSampled, RandomAllocation
 from jaxacct.special import down, up
 
-# Every number here steers tightness and running time only, but for `_ULPS`.
-# Rates times t: the bound falls with the rate, until the grid's rounding, t^2/rate times magnified, takes over.
+# Apart from `_ULPS`, every number here affects tightness and running time only.
+# Rates times t: the bound falls with the rate, until the grid's rounding error, magnified t^2/rate times, takes over.
 # With fewer steps than the last number the first two are tried, else all four.
 _EXCESSES, _ALL_EXCESSES, _MANY_STEPS = (0.02, 0.1), (0.02, 0.1, 0.3, 1.0), 30_000
 _COMPOSED_EXCESS = 0.02  # the rate times t where several runs are composed
 _RESOLUTION = 24.0  # grid points of a composed part for one standard deviation of its loss
-_MAX_POINTS = 2**15  # at which a profile is read
-_NEGLIGIBLE = 1e-28  # a delta beyond which a profile is not read
-_MAX_CAPS = 6  # times that the epsilon at which the factor is taken is raised before the answer is inf
-_SETTLED = 1e-6  # relative fall of epsilon from one such epsilon to the next that is not worth another
-_MAX_EPSILON = 650.0  # nats: delta at larger ones is no larger
+_MAX_POINTS = 2**15  # most points at which a profile is read
+_NEGLIGIBLE = 1e-28  # once delta is this small, a profile is read no further
+_MAX_CAPS = 6  # how many times the epsilon at which the factor is taken is raised before the answer is inf
+_SETTLED = 1e-6  # a smaller relative fall of epsilon from one such epsilon to the next is not worth another
+_MAX_EPSILON = 650.0  # nats: delta at a larger epsilon is no larger than here
 _ULPS = 32  # units of 2^-53; at most 16 roundings at a time: two functions of 4 each, and products
 
 
@@ -46,7 +46,8 @@ def _participation(num_steps: int, sampling_prob: float) -> float:
 def _inner_epsilon(epsilons: Any, participation: float, direction: Direction) -> Any:
     """eps' [..] at which Theorem 4.6 reads the Poisson profile, rounded down (see `decomposition_delta`).
 
-    In the add direction what is left of 1 is covered by what `participation` is rounded down by, where it is below 1.
+    In the add direction the rounding error of 1 - (1 - e^-eps)/gamma is covered by the margin by which `participation`
+    is rounded down, where it is below 1.
     """
     if participation == 1.0:
         return epsilons
@@ -84,13 +85,13 @@ def decomposition_delta(
         add:     (1 + e^eps (gamma - 1)) delta_P(eps'),    eps' = -log(1 - (1 - e^-eps)/gamma).
 
     Poisson sampling is a binomial mixture of j-out-of-t; given j >= 1 it dominates 1-out-of-t. The paper takes
-    lambda = 1/t; any rate in (0, 1] is valid and the bound is exact in the limit lambda -> 0. k > 1 or several
-    epochs: profiles of 1-out-of-n, turned into loss distributions, composed (`decomposition_pld`).
-    Any release with a loss distribution, epsilon >= 0.
+    lambda = 1/t; any rate in (0, 1] is valid and the bound is exact in the limit lambda -> 0. For k > 1 or several
+    epochs, profiles of 1-out-of-n are turned into loss distributions and composed (`decomposition_pld`).
+    Valid for any release with a loss distribution and for epsilon >= 0.
 
     Args:
-      mechanism: concrete scalars.
-      sampling_prob: lambda; None takes a small one.
+      mechanism: its fields are concrete scalars.
+      sampling_prob: lambda; None chooses a small one.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._decomposition import decomposition_delta
@@ -122,7 +123,7 @@ def decomposition_delta(
 def decomposition_epsilon(
     mechanism: RandomAllocation, delta: float, direction: Direction, *, sampling_prob: float | None = None
 ) -> float:
-    """float: epsilon at `delta`, upper bound in one direction: the inverse of `decomposition_delta`; inf for none.
+    """float: epsilon at `delta`, upper bound in one direction: the inverse of `decomposition_delta`, or inf.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._decomposition import decomposition_epsilon
@@ -145,8 +146,8 @@ def decomposition_epsilon(
 
         if direction is Direction.REMOVE:
             return at_factor(float(_factor(0.0, share, direction)))
-        # The factor rises with epsilon: where it is taken at a larger epsilon than what comes out, that is a bound, and
-        # it may be taken there.
+        # The factor rises with epsilon. If it is taken at an epsilon no smaller than the result, the result is a bound,
+        # and the factor may next be taken at that result.
         cap = 1.0
         for _ in range(_MAX_CAPS):
             found = at_factor(float(_factor(cap, share, direction)))
@@ -194,7 +195,7 @@ def decomposition_profile(base: Any, num_steps: int, sampling_prob: float, direc
 def decomposition_pld(mechanism: RandomAllocation, direction: Direction, *, sampling_prob: float | None = None) -> Pld:
     """A `Pld` that dominates `mechanism`, in one direction: each run of 1-out-of-n by Theorem 4.6, then composed.
 
-    Feldman & Shenfeld 2025, Theorem 4.6 and Lemma 3.2 (RA-X9): an upper bound, k E runs. Add/remove adjacency.
+    Feldman & Shenfeld 2025, Theorem 4.6 and Lemma 3.2 (RA-X9): an upper bound over k E runs. Add/remove adjacency.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._decomposition import decomposition_pld

@@ -1,8 +1,8 @@
 """The exact profile of one epoch of 1-out-of-t random allocation, finished or not, both directions, certified.
 
 Feldman & Shenfeld 2025, Theorem 3.1 and Lemma F.1: the Gaussian mechanism's worst case at every step is attained.
-After the first n of t steps the likelihood ratio is X = 1 + (1/t) sum_{i<=n} (Y_i - 1). Add/remove adjacency. Host
-side; see `jaxacct.divergence.allocation._profile`.
+After the first n of t steps the likelihood ratio is X = 1 + (1/t) sum_{i<=n} (Y_i - 1). Add/remove adjacency. It runs
+on the host; see `jaxacct.divergence.allocation._profile`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jaxacct.special import LEAST_NORMAL, up
 
 
 def is_single_round(mechanism: RandomAllocation) -> bool:
-    """bool: whether it is one epoch, in which each record joins one step; False where that is traced."""
+    """bool: whether `mechanism` is one epoch in which each record joins one step; False if the counts are traced."""
     counts = (mechanism.num_selected, mechanism.num_epochs)
     return not is_traced(counts) and all(bool(np.all(np.equal(count, 1))) for count in counts)
 

@@ -1,4 +1,4 @@
-"""An upper bound on k-out-of-t allocation that keeps how many steps a record joined, remove direction.
+"""An upper bound for k-out-of-t allocation, remove direction, that keeps the number of steps a record joined.
 
 With W_i = dP_1/dQ_1 of step i, any 0 < q < 1, R_i = 1 - q + q W_i and p_i = q W_i / R_i, the likelihood ratio of
 k-out-of-t allocation (Feldman & Shenfeld 2025, Theorem 3.1) is
@@ -16,7 +16,7 @@ R_i e^{-c_j p_i (1 - p_i)} / m_j of mean at most 1, a likelihood ratio. For any 
 
     delta(log sum_j A_j e^{eps_j}) <= sum_j A_j E_Q (Y_j - e^{eps_j})_+,
 
-and each expectation is the profile of a composition of t equal pairs (RA-X11). Several epochs: `_how_many_epochs`.
+and each expectation is the profile of a composition of t equal pairs (RA-X11). `_how_many_epochs` has several epochs.
 """
 
 import functools
@@ -41,7 +41,7 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class _Grid(NamedTuple):
-    """How finely parts are made; any is valid.
+    """The resolution of the parts; any values are valid.
 
     The number of ends of the cells of v; cells of one output, in standard deviations from -_REACH to _REACH + 1/sigma;
     nats between the losses of a composition, at most, times the square root of 2 for 1/sigma of 2; and where the
@@ -54,7 +54,7 @@ class _Grid(NamedTuple):
     deltas: tuple[float, ...]
 
 
-# Any value of these is valid: they steer speed and tightness.
+# Any value of these is valid: they affect speed and tightness only.
 _FINE = _Grid(10, 2**15, 4e-3, (1e-4,))
 _COARSE = _Grid(6, 2**11, 4e-2, (1e-3,))  # a few per cent looser; finds the best q
 _TUNINGS = (0.12, 0.16, 0.21, 0.27, 0.34, 0.42, 0.5, 0.6, 0.72, 0.86, 1.0)  # q in units of k/t
@@ -62,21 +62,21 @@ _HOPELESS = 1.25  # a coarse upper end of epsilon so many times the one that is 
 _GAIN = 1e-3  # of the logarithm of an answer: another q that promises less is not made fine
 _REACH = 9.5  # standard deviations; what lies beyond is booked
 _OF_EPOCHS = (0.5, 0.6, 0.72, 0.8, 0.86, 0.93)  # q in units of k/t, for several epochs
-_ROUGHLY = 1.12  # a rough answer so many times the one that is known is not worth a sharp one
-_NOISE, _MOST_STEPS = (0.3, 3.0), 2**15  # sigma and t for which this is tried
-_SPARSE = 8.0  # where t/k is more than so many times e^{1/sigma^2}, one step at a time is better
-_SLACKS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2)  # what is added to every eps_j until delta is small enough
+_ROUGHLY = 1.12  # a rough answer this many times the known one is not worth a sharp one
+_NOISE, _MOST_STEPS = (0.3, 3.0), 2**15  # the range of sigma and the largest t for which this is tried
+_SPARSE = 8.0  # where t/k is more than this many times e^{1/sigma^2}, one step at a time is better
+_SLACKS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2)  # added to every eps_j, in turn, until delta is small enough
 
 
 class _Part(NamedTuple):
-    """At least log A_j, and the composed law of log Y_j."""
+    """An upper bound on log A_j, and the composed law of log Y_j."""
 
     log_weight: float
     law: Pld
 
 
 def _weights(num_angles: int) -> tuple[Real, Real]:
-    """c_j and v_j: on a cell of v the chord in c keeps the integrals of 1 and of c."""
+    """c_j and v_j: on a cell of v the chord in c preserves the integrals of 1 and of c."""
     angles = math.pi * np.linspace(0.0, 1.0, num_angles) ** 1.3
     c = 1.0 - np.cos(angles)
     length = np.diff(angles)
@@ -91,7 +91,7 @@ def _normal_tail(x: Real) -> Real:
 
 @functools.lru_cache(maxsize=8)
 def _cells(mu: float, num_cells: int) -> tuple[Real, Real, float]:
-    """The ends of the cells of one output, their masses under Q with what is left of them first, and Q beyond them."""
+    """The ends of one output's cells, their masses under Q (first the mass left of all cells), and Q's mass beyond."""
     z = np.linspace(-_REACH, _REACH + mu, num_cells + 1)
     tail = _normal_tail(np.abs(z))
     # a cell's mass under Q, rounded up: from the nearer tails, each of which errs by some 2^-50 (1 + z^2)
@@ -108,12 +108,12 @@ def _parts(sigma: float, steps: int, selected: int, tuning: float, grid: _Grid =
     log_b += selected * math.log(q) + (steps - selected) * math.log1p(-q)
     log_b -= 1e-12 * (1.0 + math.lgamma(steps + 1) - selected * math.log(q))
     z, mass, tail = _cells(mu, grid.num_cells)
-    # of R under Q, beyond the last cell
+    # the mean of R under Q, beyond the last cell
     beyond = ((1.0 - q) * tail + 0.5 * q * math.erfc(_REACH / math.sqrt(2.0))) * (1.0 + 1e-9)
     ratio = 1.0 - q + q * np.exp(mu * z - 0.5 * mu * mu)
     posterior = 1.0 - (1.0 - q) / ratio
     spread = posterior * (1.0 - posterior)
-    # of a cell the largest R and the least p (1 - p), which is concave in p; left of all cells R at their end, and 0
+    # for each cell the largest R and the least p (1 - p), which is concave in p; left of all cells R at the end, and 0
     log_ratio = np.log(ratio)
     least = np.append(0.0, np.maximum(np.minimum(spread[:-1], spread[1:]) - 2.0**-48, 0.0))
     found = []
@@ -129,18 +129,18 @@ def _parts(sigma: float, steps: int, selected: int, tuning: float, grid: _Grid =
 
 
 class _Curve(NamedTuple):
-    """About P(log Y > l), and -log Q(log Y > l) [N], at the losses l of one part; not certified."""
+    """P(log Y > l) and -log Q(log Y > l) [N] at the losses l of one part, approximately; not certified."""
 
     losses: Real
     above: Real
     rarity: Real
 
     def at(self, log_tail: float) -> float:
-        """The loss beyond which Q has about this tail."""
+        """The loss beyond which Q has approximately this tail."""
         return float(np.interp(-log_tail, self.rarity, self.losses))
 
     def delta(self, loss: float) -> float:
-        """About E_Q (Y - e^loss)_+."""
+        """E_Q (Y - e^loss)_+, approximately."""
         tail = math.exp(loss - float(np.interp(loss, self.losses, self.rarity)))
         return max(float(np.interp(loss, self.losses, self.above)) - tail, 0.0)
 
@@ -154,7 +154,7 @@ def _curve(law: Pld) -> _Curve:
 
 
 def _thresholds(parts: tuple[_Part, ...], query: Query, target: float) -> Real:
-    """About the best eps_j: those with one tail under Q."""
+    """Nearly the best eps_j: all have the same tail probability under Q."""
     curves = [_curve(part.law) for part in parts]
     low, high = -600.0, 0.0
     for _ in range(36):
@@ -200,7 +200,7 @@ def _one(mechanism: RandomAllocation, tuning: float, query: Query, target: float
 def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, known: float = math.inf) -> float:
     """float: epsilon at a delta, or delta at an epsilon, upper bound, remove direction; the best of several q.
 
-    RA-X11. Coarse parts find the best q; given up early where it is far above what is `known`.
+    RA-X11. Coarse parts find the best q; the search stops early where the answer is far above `known`.
     """
     if mechanism.num_epochs > 1:
         return _of_epochs(mechanism, query, target, known)
@@ -234,7 +234,7 @@ def _lowest(found: Mapping[int, float], best: int) -> float:
 
 
 def _of_epochs(mechanism: RandomAllocation, query: Query, target: float, known: float) -> float:
-    """The upper end for several epochs: the two q that look best, if they may improve on what is known."""
+    """The upper end for several epochs, from the two q that look best; inf if epsilon looks far above what is known."""
     sigma, epochs = float(mechanism.mechanism.noise_multiplier), int(mechanism.num_epochs)
     run = sigma, int(mechanism.num_steps), int(mechanism.num_selected)
     found = sorted((rough(*run, epochs, tuning, query, target), tuning) for tuning in _OF_EPOCHS)
@@ -257,7 +257,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 
 def _is_tried(mechanism: RandomAllocation) -> bool:
-    """Whether epochs are not too long, of moderate noise, and a record joins a large share of their steps."""
+    """Whether epochs are not too long, noise is moderate, and a record joins a large share of the steps."""
     steps, selected, sigma = int(mechanism.num_steps), int(mechanism.num_selected), mechanism.mechanism.noise_multiplier
     if not (selected < steps <= _MOST_STEPS and _NOISE[0] <= sigma <= _NOISE[1]):
         return False

@@ -1,12 +1,12 @@
-"""Several epochs of the upper bound on k-out-of-t allocation that keeps how many steps a record joined.
+"""The upper bound for k-out-of-t allocation that keeps the number of steps a record joined, for several epochs.
 
-An epoch's likelihood ratio is L <= sum_j A_j Y_j (`_how_many`), A = sum_j A_j. Let the record's side draw j with
-probability A_j / A and the other side with any q_j of sum at most 1, and let both show it: the pair with the ratio
-A_j Y_j / (A q_j), of which sum_j A_j Y_j / A is what is left without j. So for E epochs
+An epoch's likelihood ratio is L <= sum_j A_j Y_j (`_how_many`), A = sum_j A_j. Let the side with the record draw j with
+probability A_j / A, let the other side draw it with any q_j of sum at most 1, and let both reveal j: that pair has the
+ratio A_j Y_j / (A q_j), and hiding j again leaves sum_j A_j Y_j / A. So for E epochs
 
     delta(eps) <= A^E E_Q (prod_e sum_j (A_j / A) Y_j - e^{eps - E log A})_+ <= A^E delta_E(eps - E log A),
 
-delta_E the profile of E runs of the pair with j shown. With one epoch the best q_j give back the bound of `_how_many`.
+where delta_E is the profile of E runs of the pair that reveals j. With one epoch the best q_j recover `_how_many`.
 """
 
 import math
@@ -24,21 +24,21 @@ from jaxacct.special import up
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-# Any value of these is valid: they steer tightness.
+# Any value of these is valid: they affect tightness only.
 _ORDERS = (1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0)  # Renyi orders a
-_NUM_ANGLES, _SPACING = 10, 0.1  # of a rough answer: nodes over v, and the distance of those over z
+_NUM_ANGLES, _SPACING = 10, 0.1  # for rough answers: the number of nodes in v, and the spacing of those in z
 # These carry the certificate.
-_SPARE = 1e-9  # what log q_j give up, so that the q_j add up to less than 1
+_SPARE = 1e-9  # taken off log q_j, so that the q_j add up to less than 1
 _ROUNDING = 2.0**-40  # relative, of a weight and of A^E
-_LARGEST = 600.0  # exponents up to it are doubles
+_LARGEST = 600.0  # e^x is a double for x up to this
 
 
 class Part(Protocol):
-    """At least log A_j, and the composed law of log Y_j, remove direction, from above."""
+    """An upper bound on log A_j, and the composed law of log Y_j, remove direction, from above."""
 
     @property
     def log_weight(self) -> float:
-        """At least log A_j."""
+        """An upper bound on log A_j."""
 
     @property
     def law(self) -> Pld:
@@ -51,7 +51,7 @@ def _log_sum(logs: Real) -> float:
 
 
 class Rough(NamedTuple):
-    """About the answer by Renyi divergences, and the order that gives it."""
+    """An approximate answer from Renyi divergences, and the order that gives it."""
 
     answer: float
     order: float
@@ -60,7 +60,7 @@ class Rough(NamedTuple):
 def rough(
     noise_multiplier: float, steps: int, selected: int, epochs: int, tuning: float, query: Query, target: float
 ) -> Rough:
-    """A named tuple: about the answer with q = `tuning` k/t, and the Renyi order a that gives it.
+    """NamedTuple: an approximate answer with q = `tuning` k/t, and the Renyi order a that gives it.
 
     By Minkowski's inequality, with R_v = prod R_i e^{-p_i (1 - p_i) (1 - cos v)},
 
@@ -90,7 +90,7 @@ def rough(
 
 
 def _log_norms(parts: Sequence[Part], order: float) -> Real:
-    """About log of the norms (E_Q Y_j^a)^(1/a), [J]."""
+    """Logarithms [J] of the norms (E_Q Y_j^a)^(1/a), approximately."""
     logs = []
     for part in parts:
         used = part.law.masses > 0.0
@@ -99,7 +99,7 @@ def _log_norms(parts: Sequence[Part], order: float) -> Real:
 
 
 def _shown(parts: Sequence[Part], order: float) -> tuple[Pld, float]:
-    """An epoch of the pair with j shown, from above, and at least log A; q_j about as an order a wants them."""
+    """One epoch of the pair that reveals j, and log A, both from above; the q_j are nearly the best at `order`."""
     weights = np.array([part.log_weight for part in parts])
     log_a = _log_sum(weights) + _SPARE
     wanted = weights + _log_norms(parts, order)
@@ -125,7 +125,7 @@ def _shown(parts: Sequence[Part], order: float) -> tuple[Pld, float]:
 def epochs_upper(parts: Sequence[Part], epochs: int, order: float, query: Query, target: float) -> float:
     """float: epsilon at a delta, or delta at an epsilon, upper bound, remove direction; inf where nothing is known.
 
-    `order` is the Renyi order that the q_j are made for.
+    `order` is the Renyi order for which the q_j are chosen.
     """
     shown, log_a = _shown(parts, order)
     whole = epochs * log_a * (1.0 + _ROUNDING)

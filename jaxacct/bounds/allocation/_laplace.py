@@ -1,7 +1,7 @@
 """Renyi divergences of randomly allocated Laplace steps, for traced programs.
 
 Feldman & Shenfeld 2025, Theorem 4.8 and Lemma 3.2, with the moments of Mironov 2017, Proposition 6. Add/remove
-adjacency; on the host the loss distribution knows more.
+adjacency; on the host the loss distribution is tighter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jaxacct.divergence.allocation._powers import general_rdp
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import at_real_orders
 
-_MOST_BITS = 40  # of a number of steps that is traced
+_MOST_BITS = 40  # most bits of a number of steps; assumed where that is traced
 
 
 def _groups(mechanism: RandomAllocation, uneven: bool) -> Any:
@@ -37,7 +37,7 @@ def _uses(mechanism: RandomAllocation) -> Any:
 
 
 def _unamplified(mechanism: RandomAllocation, orders: Sequence[float]) -> jax.Array:
-    """Every step that a record is in public: the divergences of so many releases."""
+    """Divergences if every step that a record joins is public: those of as many releases."""
     column = jnp.asarray(orders, jnp.float64)[:, None]
     return compose_rdp([(laplace_rdp(column, top_of(mechanism.mechanism)), _uses(mechanism))])
 
@@ -51,10 +51,10 @@ def _largest(mechanism: RandomAllocation, **statics: Any) -> jax.Array:
 def laplace_remove_rdp(
     mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool, num_bits: int
 ) -> jax.Array:
-    """Renyi divergences [A, L], remove direction, rounded up: of 1-out-of-t (1/(a-1)) log E_Q[((1/t) sum Y_i)^a].
+    """Renyi divergences [A, L], remove direction, rounded up; for 1-out-of-t (1/(a-1)) log E_Q[((1/t) sum Y_i)^a].
 
     Feldman & Shenfeld 2025, Theorem 4.8 and Lemma 3.2: at whole orders a power of a power series of the moments, else
-    the chord between them. Never above the uses by themselves. `num_bits` are those of the number of steps.
+    the chord between them. Never above the unamplified uses. `num_bits` is how many bits the number of steps has.
     """
     known = range(2, max(2, math.ceil(max(orders))) + 1)
     x = top_of(mechanism.mechanism)
@@ -70,10 +70,10 @@ def laplace_remove_rdp(
 def laplace_add_rdp(mechanism: RandomAllocation, *, orders: Sequence[float], uneven: bool, num_bits: int) -> jax.Array:
     """Renyi divergences [A, L], add direction, rounded up.
 
-    That of order a of each run of 1-out-of-n is at most that of order 1 + (a-1)/n of one release. The mean of
-    likelihood ratios is at least the geometric one, as in Feldman & Shenfeld 2025, Theorem 4.9:
-    E_Q[(mean Y)^-(a-1)] <= E_Q[Y^-c]^n, c = (a-1)/n, and E_Q[Y^-c] = E_Q[Y^(1+c)], Laplace noise being its own mirror
-    image.
+    For each run of 1-out-of-n, the divergence of order a is at most that of order 1 + (a-1)/n of one release. The
+    arithmetic mean of likelihood ratios is at least the geometric mean, as in Feldman & Shenfeld 2025, Theorem 4.9:
+    E_Q[(mean Y)^-(a-1)] <= E_Q[Y^-c]^n, c = (a-1)/n, and E_Q[Y^-c] = E_Q[Y^(1+c)], since Laplace noise is its own
+    mirror image.
     """
     del num_bits
     a, x = jnp.asarray(orders, jnp.float64)[:, None], top_of(mechanism.mechanism)

@@ -1,6 +1,6 @@
-"""Random allocation of Gaussian steps of large noise: nearly one Gaussian release, certified, both directions.
+"""Random allocation of Gaussian steps with large noise: nearly one Gaussian release, certified, both directions.
 
-One epoch: a record is in k of t steps, x_i is the output of step i over the sensitivity, s their sum. Without the
+One epoch: a record is in k of t steps, x_i is the output of step i divided by the sensitivity, s their sum. Without the
 record, under Q, x = s/t + r, where r is independent of s. So the likelihood ratio is a product of independent factors,
 
     G = exp(k s / (t sigma^2) - k^2 / (2 t sigma^2)),
@@ -8,7 +8,7 @@ record, under Q, x = s/t + r, where r is independent of s. So the likelihood rat
 
 and so is that of several epochs. G is the likelihood ratio of the Gaussian pair of mu = k sqrt(epochs / t) / sigma, and
 E W = 1: by Jensen's inequality delta is at least that of this pair. docs/numerics/allocation.md, "Large noise", derives
-what it is at most: W is concentrated about 1, and `_Factor` holds what is known of it.
+the upper bound: W is concentrated about 1, and `_Factor` holds what is known of it.
 """
 
 import functools
@@ -27,11 +27,11 @@ from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import LEAST_NORMAL, down, log_normal_tail, up
 from jaxacct.special._namespace import xp
 
-_LEAST_NOISE = 100.0  # noise multiplier from which on the bracket is at most about 1e-4 wide
-_RATIO = 1.2  # of neighbouring edges: what they cut is found within that factor
-_OUTLYING = 1e-6  # about the chance of outliers, in units of delta
-_FIRST = 1e-13  # how far above the pair's epsilon one is tried first, in units of mu
-_LEAST_LEFT = 1e-6  # of 1 - p rate, which the rounding of p would blur
+_LEAST_NOISE = 100.0  # from this noise multiplier on, the bracket is at most about 1e-4 wide
+_RATIO = 1.2  # of neighbouring edges: what lies between them is found to within this factor
+_OUTLYING = 1e-6  # approximate probability of outliers, in units of delta
+_FIRST = 1e-13  # how far above the pair's epsilon the first one tried is, in units of mu
+_LEAST_LEFT = 1e-6  # least 1 - p rate: the rounding of p would blur a smaller one
 _NUM_HALVINGS = 12  # of the interval in which epsilon is sought, a factor of 4 to begin with
 
 
@@ -39,10 +39,10 @@ class _Factor(NamedTuple):
     """What is known of W, which has mean 1.
 
     Attributes:
-      variance: it varies by at most as much; 0 where it is always 1.
-      scale, num, excess, stretch: log W is at least -scale excess, and but for outliers at most that plus
+      variance: its variance is at most this; 0 where W is always 1.
+      scale, num, excess, stretch: log W is at least -scale excess and, except for outliers, at most that plus
         scale stretch X, where X has the chi-square law of `num` degrees of freedom.
-      outliers: the chance of outliers, with the record.
+      outliers: the probability of outliers, with the record.
     """
 
     variance: float
@@ -53,7 +53,7 @@ class _Factor(NamedTuple):
     outliers: float
 
     def above(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Upper ends of E[(W - w)_+] without outliers, w = 1 + x > 1: E[(W/w)^p] w/p at about the best p >= 1."""
+        """Upper bounds on E[(W - w)_+] without outliers, w = 1 + x > 1: E[(W/w)^p] w/p at nearly the best p >= 1."""
         log_w = np.log1p(x)
         far, rate = log_w + self.scale * self.excess, 2.0 * self.scale * self.stretch
         p = np.maximum((1.0 - np.maximum(0.5 * self.num * rate / far, _LEAST_LEFT)) / rate, 1.0)
@@ -78,7 +78,7 @@ def _factor(noise: float, steps: float, selected: float, epochs: float, delta: f
 
 
 def _chance(near: NDArray[Any], far: NDArray[Any], mu: float, length: NDArray[Any]) -> NDArray[Any]:
-    """Upper ends of the chance that N(mu^2/2, mu^2) lies in intervals, from their ends and lengths."""
+    """Upper bounds on the probability that N(mu^2/2, mu^2) lies in intervals, from their ends and lengths."""
     reach = np.abs(near) + np.where(np.isfinite(far), np.abs(far), 0.0)
     left, right = (end(near, far) - 0.5 * mu * mu for end in (np.minimum, np.maximum))
     away = np.maximum(np.maximum(left, -right) - 2.0**-49 * reach, 0.0) / mu
@@ -88,10 +88,10 @@ def _chance(near: NDArray[Any], far: NDArray[Any], mu: float, length: NDArray[An
 
 
 def _excess(epsilon: float, mu: float, factor: _Factor) -> float:
-    """Upper end of what W adds to delta at `epsilon`, in either direction.
+    """An upper bound on what W adds to delta at `epsilon`, in either direction.
 
-    Summed over intervals of x = |1 - e^{eps - u}|, u ~ N(mu^2/2, mu^2): the chance of each, by the most that is added
-    there.
+    Summed over intervals of x = |1 - e^{eps - u}|, u ~ N(mu^2/2, mu^2): the probability of each, times the most that is
+    added there.
     """
     if factor.variance == 0.0:
         return 0.0
@@ -122,7 +122,7 @@ def _delta(epsilon: float, mu: Ends[float], factor_at: Callable[[float], _Factor
 
 
 def _epsilon(delta: float, mu: Ends[float], factor_at: Callable[[float], _Factor]) -> Ends[float]:
-    """Ends of epsilon at `delta`, the same in both directions; the upper one is where delta is found to be as small."""
+    """Ends of epsilon at `delta`, the same in both directions; at the upper end, delta is shown to be small enough."""
     log_delta = xp.array([math.log(delta)])
     slack = 2.0**-50 * xp.abs(log_delta)
     lower = float(gaussian_epsilon_from_below(log_delta + slack, xp.array([mu.lower]))[0])

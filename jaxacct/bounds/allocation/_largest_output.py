@@ -16,12 +16,12 @@ from jaxacct.bounds.poisson._profile import concrete_base, runs_of
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.special import bisect, down, first_doubling, log_normal_tail
 
-# Any threshold C gives a valid bound: these steer tightness and running time only.
+# Any threshold C gives a valid bound: these affect tightness and running time only.
 _NUM_THRESHOLDS = 512  # thresholds tried at a time
-_NUM_ZOOMS = 4  # times, each between the neighbours of the best threshold before
-_LOWEST, _HIGHEST = -6.0, 38.0  # thresholds over sigma, before 1/sigma is added to the larger
+_NUM_ZOOMS = 4  # rounds, each between the neighbours of the best threshold of the round before
+_LOWEST, _HIGHEST = -6.0, 38.0  # thresholds over sigma; 1/sigma is added to the larger
 _NUM_BISECTIONS = 60  # halvings of a bracket of epsilon, which keep its safe end
-_MAX_EPSILON = 700.0  # nats: delta beyond is answered by 0
+_MAX_EPSILON = 700.0  # nats: at larger epsilons the answer is 0
 
 _log_tail = float64_kernel(lane_bytes=2**10, on_host=_NUM_THRESHOLDS * 6)(log_normal_tail)
 
@@ -33,9 +33,9 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
         Q(max < C) = Phi(C/sigma)^N,    P(max < C) = Phi((C-1)/sigma)^{kE} Phi(C/sigma)^{N - kE},    N = tE.
 
     Chua et al. 2024, Balls-and-Bins Sampling for DP-SGD (RA-S20). Any event gives a lower bound, for each epsilon >= 0,
-    1 <= k <= t and E (the maximum over all epochs; the paper has k = E = 1). Gaussian noise; 0 for other releases. Near
-    exact where one output gives the record away, loose for large sigma. Rounded down: both probabilities from sums of
-    log Phi, their errors and those of the thresholds taken off.
+    1 <= k <= t and E (the maximum over all epochs; the paper has k = E = 1). Gaussian noise; 0 for other releases.
+    Nearly exact where one output gives the record away, loose for large sigma. Rounded down: both probabilities come
+    from sums of log Phi, and their errors and those of the thresholds are taken off.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._largest_output import largest_output_delta
@@ -49,7 +49,7 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
 
 
 def delta_of(run: "Run", epsilon: float, direction: Direction) -> float:
-    """float: the same of any `Run`."""
+    """float: delta at `epsilon`, lower bound in one direction, of any `Run`: see `largest_output_delta`."""
     if epsilon > _MAX_EPSILON:
         return 0.0
     low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
@@ -66,10 +66,10 @@ class Run(NamedTuple):
     """Outputs of which some hold the record, each normal with standard deviation 1.
 
     Attributes:
-      mu: the mean of an output that holds the record, with it; > 0.
-      total: the outputs in all; those that do not hold the record have the mean 0.
-      used: how many hold it.
-      before: the mean of an output that would hold the record, without it; in [0, mu).
+      mu: the mean of an output that holds the record, when the record is there; > 0.
+      total: the number of outputs; those that do not hold the record have mean 0.
+      used: the number of outputs that hold the record.
+      before: the mean of an output that would hold the record, when the record is not there; in [0, mu).
     """
 
     mu: float
@@ -103,12 +103,12 @@ class _Tests(NamedTuple):
         return kept - lost - 2.0**-50 * (kept + lost) - 2.0**-1021
 
     def around(self, at: int) -> tuple[float, float]:
-        """Thresholds between which the best one lies, if it is near the one with this number."""
+        """Thresholds between which the best one lies, if it is near the one with index `at`."""
         return float(self.z[max(at - 2, 0)]), float(self.z[min(at + 2, len(self.z) - 1)])
 
 
 def _run_of(mechanism: RandomAllocation) -> Run | None:
-    """None for releases that are not Gaussian; raises ValueError for fields that are no concrete numbers."""
+    """The mechanism's `Run`; None if its release is not Gaussian. ValueError if its fields are not concrete numbers."""
     runs_of(mechanism)
     base = concrete_base(mechanism)
     if base.signature() != (Gaussian,):
@@ -118,11 +118,11 @@ def _run_of(mechanism: RandomAllocation) -> Run | None:
 
 
 def tests_of(run: Run, low: float, high: float) -> "_Tests":
-    """NamedTuple of the tests by `_NUM_THRESHOLDS` thresholds between two."""
+    """NamedTuple: the tests at `_NUM_THRESHOLDS` thresholds from `low` to `high`, over sigma."""
     z = np.linspace(low, high, _NUM_THRESHOLDS)
     ends = np.stack([z, z - run.mu, z - run.before])
     log_phi = _log_tail(np.stack([-ends, ends]))[0]  # log Phi
-    # of a log Phi: the function, and the threshold's own rounding times the density's growth
+    # the error of a log Phi: the function's, and the threshold's own rounding times the density's growth
     error = 2.0**-50 * (8.0 + (np.abs(z) + run.mu) ** 2)
     others = (run.total - run.used) * log_phi[0]
     log_q, log_p = run.used * log_phi[2] + others, run.used * log_phi[1] + others
@@ -132,7 +132,7 @@ def tests_of(run: Run, low: float, high: float) -> "_Tests":
 def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
     """float: epsilon at `delta`, lower bound in one direction: one at which `largest_output_delta` is above `delta`.
 
-    The largest found; no epsilon at which the mechanism's delta is more than `delta` can be enough.
+    It is the largest found: an epsilon at which the mechanism's delta is more than `delta` is too small.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._largest_output import largest_output_epsilon
@@ -146,7 +146,7 @@ def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction:
 
 
 def epsilon_of(run: Run, delta: float, direction: Direction) -> float:
-    """float: the same of any `Run`."""
+    """float: epsilon at `delta`, lower bound in one direction, of any `Run`: see `largest_output_epsilon`."""
     low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
     for _ in range(_NUM_ZOOMS):  # at the same few tests for every epsilon, then at those around the best of them
         tests = tests_of(run, low, high)

@@ -39,7 +39,7 @@ def _scale(mechanism: RandomAllocation) -> tuple[float, int]:
 
 
 def _gap_of(release: Any, num_steps: int) -> float:
-    """The gap of the release in steps of the last level, of which one of the first level has a power of two."""
+    """The gap of the release as steps of the last level; a step of the first level is a power of two of these."""
     return base_of(release).gap(release, 1.0) / 2.0 ** int(_COARSENING * math.log2(num_steps))
 
 

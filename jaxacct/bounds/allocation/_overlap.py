@@ -19,7 +19,7 @@ from jaxacct.curves import RdpCurve
 from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.special import log_or_minus_inf, up
 
-# Renyi orders at which epsilon and delta are read: each is valid
+# Renyi orders at which epsilon and delta are read; any order is valid
 _ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arange(2, 65), [2.0, 96.0, 128.0]]))
 _MOST_OVERLAPS = 2.0**24  # terms of a sum: with more the arrays would take gigabytes, and nothing is claimed
 _MOST_PRECISION = 1e300  # 1/sigma^2; products with orders and numbers of steps are doubles
@@ -31,12 +31,13 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
         R_a <= E log E exp(a J / (2 sigma^2)).
 
     Dong, Chen & Ozgur 2025 (RA-S21). J is the overlap of two independent k-subsets of t steps, hypergeometric, and the
-    first E the epochs; no reduction to 1-out-of-n. Exact at a = 2. Gaussian noise, any 1 <= k <= t, real a >= 2; inf
-    below 2, where it is invalid, for other releases, and for more than 2^24 terms. Cost O(k) an order.
+    first E is the number of epochs; there is no reduction to 1-out-of-n. Exact at a = 2. Gaussian noise, any
+    1 <= k <= t, real a >= 2; inf below 2, where it is invalid, for other releases, and for more than 2^24 terms. The
+    cost is O(k) per order.
 
     The weights C(k, j) C(t-k, k-j) are products of their ratios, by compensated sums of logarithms, and where J is
-    mostly 0 the positive terms of E (e^{cJ} - 1) are summed. Every rounding is added: 1e-13 relative at k = 1, some
-    1e-16 k for k steps.
+    mostly 0 the positive terms of E (e^{cJ} - 1) are summed. All rounding errors are added: 1e-13 relative at k = 1,
+    about 1e-16 k for k steps.
 
     >>> import jaxacct as ja
     >>> from jaxacct.bounds.allocation._overlap import overlap_remove_rdp
@@ -78,7 +79,7 @@ def _log_mean_exp(log_weights: NDArray[Any], x: NDArray[Any], error: float) -> f
 
 
 def _accurate_cumsum(x: NDArray[Any]) -> NDArray[Any]:
-    """Cumulative sums with the roundings of the plain ones, known exactly, added back."""
+    """Cumulative sums, with the rounding errors of the plain ones, which are known exactly, added back."""
     plain = np.cumsum(x)
     before = np.concatenate([[0.0], plain[:-1]])
     part = plain - before

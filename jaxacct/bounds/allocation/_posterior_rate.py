@@ -1,10 +1,10 @@
 """Random allocation as Poisson sampling with a posterior rate, and what capping that rate costs.
 
-Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Section 4.1, Lemma 4.3 and Appendix B. Two
-bounds of ours on the probability that the rate exceeds a cap are below: Doob's inequality (RA-X6) and Markov's with an
-untied threshold (RA-X7). With W_j the likelihood ratio of step j under Q, the rate of 1-out-of-n exceeds eta when the
-martingale S_i = sum_{j <= i} (1 - W_j) exceeds n - 1/eta at some i < n, that is where the loss of the outputs so far
-is above log(n eta). Under the distribution with the record it does so n eta times less often.
+Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Section 4.1, Lemma 4.3 and Appendix B. This
+module has two bounds of our own on the probability that the rate exceeds a cap: Doob's inequality (RA-X6), and Markov's
+with an untied threshold (RA-X7). With W_j the likelihood ratio of step j under Q, the rate of 1-out-of-n exceeds eta
+when the martingale S_i = sum_{j <= i} (1 - W_j) exceeds n - 1/eta at some i < n, that is, when the loss of the outputs
+so far is above log(n eta). Under the distribution with the record this is n eta times less likely.
 """
 
 import functools
@@ -29,19 +29,19 @@ from jaxacct.divergence.lattice._ratio import Side
 from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import bisect, down, up
 
-# Any rate, exponent or threshold gives a valid bound: these steer tightness and running time only.
-_LARGEST_RATE = 0.999  # at which a step is Poisson-sampled: beyond there is nothing to gain
+# Any rate, exponent or threshold gives a valid bound: these affect tightness and running time only.
+_LARGEST_RATE = 0.999  # at which a step is Poisson-sampled: larger rates gain nothing
 _NUM_BISECTIONS = 24  # halvings of log(n eta - 1) in the search of a rate eta
 _NUM_RATES = 8  # rates tried for one delta
-_MAX_CAPS = 6  # times that the largest epsilon is raised before the answer is inf
+_MAX_CAPS = 6  # how many times the largest epsilon is raised before the answer is inf
 _LAW_STEP = 2.0**-11  # nats between the losses of a step's law, where their spread is small
-_LAW_TAIL = 1e-30  # mass that discretising a step may book at 0 and at infinity
+_LAW_TAIL = 1e-30  # mass that discretising a step may move to 0 and to infinity
 _NUM_THETAS = 300  # exponents theta of Doob's inequality tried, from 1e-7 to 500
 _INNER_EXCESS = 0.05  # rate of the inner decomposition, times n
 _NUM_THRESHOLDS = 256  # thresholds of Markov's inequality tried
 
-# log of an upper bound on the probability that the posterior rate of 1-out-of-n ever exceeds a rate; what it is
-# compared with may be an epsilon no larger than the last argument. Made from what a step releases and a direction.
+# From n, a rate and an epsilon: log of an upper bound on the probability that the posterior rate of 1-out-of-n ever
+# exceeds the rate, for use at epsilons up to the given one. `TailBound` makes it from a step's release and a direction.
 Tail = Callable[[int, float, float], float]
 TailBound = Callable[[Any, Direction], Tail]
 
@@ -91,10 +91,10 @@ def truncated_delta(
 
     Feldman & Shenfeld 2025, Lemmas 4.3 and 3.2 (RA-S6). beta(eta) is the probability that the rate of one run of
     1-out-of-n ever exceeds eta, under the first distribution of the pair, and m = k E runs. Add/remove adjacency,
-    epsilon >= 0. eta is chosen here; any is valid. 1 where no rate below 1 makes beta small.
+    epsilon >= 0. eta is chosen here; any value is valid. The answer is 1 where no rate below 1 makes beta small.
 
     Args:
-      mechanism: concrete scalars.
+      mechanism: its fields are concrete scalars.
       tail_bound: the bound on beta, e.g. `doob_tail`.
 
     >>> import jaxacct as ja
@@ -172,7 +172,7 @@ def _sum_up(delta: float, log_tail: float) -> float:
 
 
 def _step_losses(base: Any) -> tuple[Pld, Pld]:
-    """Loss distributions of one step of `base` in the directions REMOVE and ADD, upper bounds, of one law."""
+    """Loss distributions of one step of `base` in the directions REMOVE and ADD, upper bounds, from one law."""
     step = _LAW_STEP * max(1.0, math.sqrt(math.log1p(spread(base))))  # coarser where the losses' spread is large
     made = law(base, 1.0, step, Side.UPPER, _LAW_TAIL)
     return pld_of_law(made, Direction.REMOVE), pld_of_law(made, Direction.ADD)
@@ -185,7 +185,7 @@ def step_deltas(base: Any, epsilons: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Law(NamedTuple):
-    """A mean-preserving spread of W under Q, with `zero` more mass at 0; P holds `infinite` where Q holds nothing."""
+    """A mean-preserving spread of W under Q, with `zero` more mass at 0; P has mass `infinite` where Q has none."""
 
     w: NDArray[Any]
     masses: NDArray[Any]
@@ -204,8 +204,7 @@ def doob_log_moment(base: Any, theta: float) -> float:
     """float: log E_Q e^{theta (1 - W)}, upper bound, of one step of `base`.
 
     e^{theta (1 - W)} is convex in W, so that a mean-preserving spread makes its mean larger. With x = theta (1 - W),
-    E e^x = 1 + E x + E (e^x - 1 - x), and E x = theta E (1 - W) is theta times the mass that P holds where Q holds
-    none.
+    E e^x = 1 + E x + E (e^x - 1 - x), and E x = theta E (1 - W) is theta times the mass that P has where Q has none.
     """
     law = _law(base)
     x = theta * (1.0 - law.w)
@@ -234,8 +233,8 @@ def doob_exponent(num_steps: int, rate: float, thetas: Any, log_moments: Any) ->
 def doob_tail(base: Any, direction: Direction) -> Tail:
     """A function (n, rate eta, epsilon) -> float: log of an upper bound on beta(eta), see `truncated_delta`.
 
-    Doob's inequality (RA-X6), `doob_exponent` at the best of some thetas; in the remove direction 1/(n eta) of it.
-    `epsilon` is not used.
+    Doob's inequality (RA-X6): `doob_exponent` at the best of some thetas; in the remove direction, 1/(n eta) times
+    that. `epsilon` is not used.
     """
     thetas, moments = doob_log_moments(base)
 
@@ -265,8 +264,8 @@ def untied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | No
 
         inf_{0 <= a < log(n eta)} delta_add(a) / (1 - e^a / (n eta)).
 
-    Markov's inequality with the add profile of 1-out-of-n read where it is best (RA-X7); in the remove direction
-    1/(n eta) of it. `epsilon` is not used.
+    Markov's inequality, with the add profile of 1-out-of-n read where it is best (RA-X7); in the remove direction,
+    1/(n eta) times that. `epsilon` is not used.
     """
     profile = decomposition_add_profile(base) if add_profile is None else add_profile
 

@@ -3,11 +3,11 @@
 Feldman & Shenfeld 2025, "Privacy amplification by random allocation". Add/remove adjacency, Gaussian noise of
 multiplier sigma, t steps, k selected, E fresh epochs. Lemma 3.2 turns k-out-of-t into compositions of 1-out-of-n
 (`jaxacct.composition.allocation_groups`). Y_i is the likelihood ratio of step i, and Q the law without the record.
-Theorem 3.1 holds for steps that differ and for every prefix of the outputs: the likelihood ratio is the mean X of t
-independent ratios Y_i, 1 for the steps not yet done.
+Theorem 3.1 also holds for steps that differ and for every prefix of the outputs: the likelihood ratio is the mean X of
+t independent ratios Y_i, 1 for the steps not yet done.
 
-Shapes: A Renyi orders, L lanes. ``uneven`` is static, and of `RandomAllocation` alone: False promises that k divides t,
-which halves the work.
+Shapes: A Renyi orders, L lanes. ``uneven`` is static and concerns `RandomAllocation` only: False promises that k
+divides t, which halves the work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from jaxacct.mechanisms import PartialAllocation, RandomAllocation, ScheduledAll
 from jaxacct.special import ULP, at_real_orders, log_sum_exp, up
 from jaxacct.special._namespace import with_rows, xp
 
-# Exponents up to each of these share a grid in log s, of as many nodes as below.
+# The last exponents of the grids in log s (the third grid has all larger ones), and how many nodes each grid has.
 _LAST_OF_GRID, _NODES_OF_GRID = (8.0, 64.0), (256, 384, 768)
 # The same where noise differs or steps are yet to come.
 _NODES_OF_OTHERS = (512, 512, 1024)
@@ -91,14 +91,14 @@ def _revealed_rdp(phases: Phases, orders: Sequence[float]) -> jax.Array:
 
 
 def direct_remove_rdp(mechanism: Allocated, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
-    """Renyi divergences [A, L], remove direction, rounded up: of one step a record and epoch
+    """Renyi divergences [A, L], remove direction, rounded up; for one step per record and epoch
 
         R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^a].
 
-    Feldman & Shenfeld 2025, Theorem 4.8, Corollary 4.10 and Lemma 3.2. At integer orders, 1-out-of-t, exact up to
-    rounding, 1e-13 at small orders and below 1e-10 to 256, by a power of a power series (RA-X1) where the paper sums
-    over integer partitions; of other schedules by Theorem 3.1, its cumulants added over the steps.
-    At other orders the chord of (a-1) R_a, convex in a, between integers: an upper bound (`at_real_orders`). Never
+    Feldman & Shenfeld 2025, Theorem 4.8, Corollary 4.10 and Lemma 3.2. At integer orders 1-out-of-t is exact up to
+    rounding (1e-13 at small orders, below 1e-10 up to 256), by a power of a power series (RA-X1) where the paper sums
+    over integer partitions; other schedules use Theorem 3.1, with cumulants added over the steps.
+    At other orders the upper bound is the chord of (a-1) R_a, convex in a, between integers (`at_real_orders`). Never
     above the divergences where the record's steps are public. Any sigma > 0, 1 <= k <= t.
     """
     top = max(2, math.ceil(max(orders)))
@@ -113,9 +113,9 @@ def direct_remove_rdp(mechanism: Allocated, *, orders: Sequence[float], uneven: 
 def fractional_remove_rdp(mechanism: Allocated, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
     """Renyi divergences [A, L], remove direction, rounded up, at the orders that Theorem 4.8 leaves out.
 
-    Feldman & Shenfeld 2025, Theorem 3.1 (RA-X2), by the Laplace transform of the average likelihood ratio, every error
-    added: orders in (1, 2) for any sigma, and of whole epochs of equal noise those in (2, 16) where sigma >= 0.25
-    (looser below, never above the chord of the integer orders); inf at other orders.
+    Feldman & Shenfeld 2025, Theorem 3.1 (RA-X2), by the Laplace transform of the average likelihood ratio, with every
+    error added: orders in (1, 2) for any sigma and, for whole epochs of equal noise, those in (2, 16) where
+    sigma >= 0.25 (looser below, never above the chord of the integer orders); inf at other orders.
     """
     a = np.asarray(orders, np.float64)
     low, high = np.flatnonzero((a > 1.0) & (a < 2.0)), np.flatnonzero((a > 2.0) & (a < 16.0) & (a != np.floor(a)))
@@ -133,7 +133,7 @@ def fractional_remove_rdp(mechanism: Allocated, *, orders: Sequence[float], unev
 
 
 def laplace_add_rdp(mechanism: Allocated, *, orders: Sequence[float], uneven: bool = True) -> jax.Array:
-    """Renyi divergences [A, L], add direction, rounded up, at any real order: of one step a record and epoch
+    """Renyi divergences [A, L], add direction, rounded up, at any real order; for one step per record and epoch
 
         R_a = (1/(a-1)) log E_Q[((1/t) sum Y_i)^-(a-1)].
 
@@ -152,7 +152,7 @@ def laplace_add_rdp(mechanism: Allocated, *, orders: Sequence[float], uneven: bo
 
 
 def _on_grids(mechanism: Allocated, phases: Phases, exponents: NDArray[Any]) -> jax.Array:
-    """`laplace_rdp` [P, L]; of plain allocation, exponents that are far apart on different grids in log s.
+    """`laplace_rdp` [P, L]; for plain allocation, exponents that are far apart use different grids in log s.
 
     A grid must resolve Gamma(p + iy), so that its step shrinks like 1/sqrt(p), and reaches to about p/(sigma^2 t).
     """
@@ -184,7 +184,7 @@ def closed_form_add_log_delta(mechanism: Allocated, epsilon: jax.Array, *, uneve
     """log delta [L] at `epsilon` [L], add direction, upper bound: that of N(mu, 1) at epsilon - shift.
 
     Feldman & Shenfeld 2025, Theorem 4.9 with its two slips corrected, and Corollary 4.10 (RA-S14, RA-T3): the
-    arithmetic mean of likelihood ratios is at least the geometric one. That is as lognormal where noise differs, as
+    arithmetic mean of likelihood ratios is at least the geometric mean. Where noise differs, that is lognormal too, as
     with equal noise of the mean precision 1/sigma^2. Any real epsilon; exact at t = 1; useless below the shift.
     """
     mu, shift = _closed_form_pair(mechanism, uneven)
@@ -215,8 +215,8 @@ def _revealed(mechanism: Allocated) -> tuple[jax.Array, jax.Array]:
 def revealed_log_delta(mechanism: Allocated, epsilon: jax.Array) -> jax.Array:
     """log delta [L] at `epsilon` [L], both directions, upper bound: the record's step is public, its noise the least.
 
-    Balle & Wang 2018, Theorem 8; after n of t steps of one epoch (n/t) delta_N(epsilon), by convexity. One run of steps
-    of which a record joins one, and epochs of them.
+    Balle & Wang 2018, Theorem 8; after n of t steps of one epoch (n/t) delta_N(epsilon), by convexity. For epochs, one
+    or more, of which a record joins one step each.
     """
     log_share, mu = _revealed(mechanism)
     return log_share + gaussian_log_delta(epsilon, mu)

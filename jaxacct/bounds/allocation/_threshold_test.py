@@ -1,10 +1,10 @@
 """A lower bound on the privacy loss of k-out-of-t allocation itself, from a test that does not ask which steps.
 
-Feldman & Shenfeld 2025 analyse k-out-of-t by a composition that dominates it (Lemma 3.2). What is computed here bounds
-the mechanism from below, and is close to it: the sum over the steps of the losses of a Poisson-sampled step is compared
-with a threshold. Beside allocation there may be rounds that are Poisson-sampled or not sampled, each with its own loss.
-Gaussian steps have their moments by a contour; of every other release whose pair is known from below, finitely many
-values of the likelihood ratio take the place of its law (`jaxacct.bounds.bases._points`).
+Feldman & Shenfeld 2025 analyse k-out-of-t by a composition that dominates it (Lemma 3.2). This bounds the mechanism
+itself from below, and closely: the sum over the steps of the losses of a Poisson-sampled step is compared with a
+threshold. There may also be rounds that are Poisson-sampled or not sampled, each with its own loss. For Gaussian steps
+the moments come from a contour; for every other release whose pair is known from below, finitely many values of the
+likelihood ratio take the place of its law (`jaxacct.bounds.bases._points`).
 """
 
 import functools
@@ -31,7 +31,7 @@ from jaxacct.mechanisms import AboveThreshold, Exponential, Gaussian, PermuteAnd
 from jaxacct.mechanisms._base import Mechanism
 
 _NOISE = (0.05, 1e6)  # noise multipliers for which the test is tried
-_ENVELOPES = (AboveThreshold, Exponential, PermuteAndFlip, Pld)  # known by what dominates them
+_ENVELOPES = (AboveThreshold, Exponential, PermuteAndFlip, Pld)  # known only through what dominates them
 TESTED = tuple(base for base in BASES if base not in _ENVELOPES)
 _OTHERS = [base for base in TESTED if base is not Gaussian]
 
@@ -115,7 +115,7 @@ _TERMS: dict[tuple[type, ...], Callable[[Any, Direction, float], tuple[Term, flo
 
 
 def _terms(mechanism: Mechanism, direction: Direction, tuning: float) -> Terms:
-    """The statistic, with this tuning of each allocation."""
+    """The statistic of the test, with this tuning of each allocation."""
     found: dict[Term, float] = {}
     for part, count in flattened(mechanism):
         term, times = _TERMS[part.signature()](part, direction, tuning)
@@ -125,7 +125,7 @@ def _terms(mechanism: Mechanism, direction: Direction, tuning: float) -> Terms:
 
 
 def has_several_steps(mechanism: Any) -> bool:
-    """bool: whether `mechanism` is of rounds that have a test, concrete, with k-out-of-t allocation, 1 < k < t."""
+    """bool: whether `mechanism` is concrete, all its rounds have a test, and some are k-out-of-t with 1 < k < t."""
     if is_traced(mechanism):
         return False
     parts = [part for part, _ in flattened(mechanism)]

@@ -1,8 +1,8 @@
 """What one release reveals: the laws from which the loss distributions of every scheme are made.
 
-A *release* is what one step puts out when every record takes part: Gaussian noise, Laplace noise, a discrete or a
+A *release* is what one step outputs when every record takes part: Gaussian noise, Laplace noise, a discrete or a
 continuous pair of distributions, or a privacy loss distribution. A *law* is the distribution of its likelihood ratio
-(`jaxacct.bounds.bases._base`). A new release is a file here and a line in the table.
+(`jaxacct.bounds.bases._base`). To add a release, add a file here and a line to the table.
 """
 
 import functools
@@ -73,7 +73,7 @@ def base_of(release: Any) -> Base:
 
 _UNSAMPLED = {
     PoissonSampled: _sampled.base_over(base_of),  # allocated by another scheme, its steps taken together
-    RandomizedResponse: _few_outputs.RESPONSE,  # of another adjacency than what samples records
+    RandomizedResponse: _few_outputs.RESPONSE,  # its adjacency is not that of sampled records
 }
 
 
@@ -83,7 +83,7 @@ def is_from_above(mechanism: PoissonSampled | RandomAllocation | PartialAllocati
 
 
 def is_envelope(mechanism: PoissonSampled | RandomAllocation | PartialAllocation) -> bool:
-    """bool: whether nothing that `mechanism` samples or allocates need be as bad as its pair at every epsilon."""
+    """bool: whether the pair of what `mechanism` samples or allocates is a worst case that no release need attain."""
     return base_of(mechanism.mechanism).is_envelope(mechanism.mechanism)
 
 
@@ -96,7 +96,7 @@ def law(release: Any, sampling_prob: float, step: float, side: Side, tail: float
 
 
 def law_maker(release: Any, side: Side, tail: float) -> functools.partial[RatioLaw]:
-    """A function ``step -> `` the law of one step of `release` that is not sampled, with losses `step` apart."""
+    """A function from `step` to the law of one step of `release` that is not sampled, with losses `step` apart."""
     return functools.partial(_unsampled, release, side, tail)
 
 
@@ -105,5 +105,5 @@ def _unsampled(release: Any, side: Side, tail: float, step: float) -> RatioLaw:
 
 
 def spread(release: Any) -> float:
-    """float: about Var(dP/dQ) of one step, its finite part. It decides resolutions only, never a bound."""
+    """float: approximately Var(dP/dQ) of one step, its finite part. It decides resolutions only, never a bound."""
     return spread_of(base_of(release), release)

@@ -1,4 +1,4 @@
-"""What one release has to say so that schemes can be built on it: the law of its likelihood ratio.
+"""What one release has to provide so that schemes can be built on it: the law of its likelihood ratio.
 
 A *law* is the distribution of the likelihood ratio of a dominating pair, discretised on a geometric lattice with
 certified rounding: Meiser & Mohammadi 2018, Koskela et al. 2020, in the second-order, mean-preserving form of
@@ -19,20 +19,20 @@ from jaxacct.curves import Pld
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, mixed_with_one
 from jaxacct.special import rows_times
 
-MAX_CELLS = 2**23  # of a lattice, some 200 MB
+MAX_CELLS = 2**23  # of a lattice, about 200 MB
 MAX_LOSS = 600.0  # nats: up to it e^loss and the masses beside it are doubles
-SMALLEST = 1e-250  # smaller masses are near the end of the doubles: booked outside (upper) or dropped (lower)
+SMALLEST = 1e-250  # smaller masses are close to underflow: counted at 0 or infinity (upper) or dropped (lower)
 _SPREAD_STEP = 1e-3  # nats, of the lattice on which a spread is measured: it decides resolutions only
 
 
 def no_gap(base: Any, sampling_prob: float) -> float:
-    """The float 0: for releases of which no loss has mass by itself."""
+    """float: 0, for releases whose loss has no atoms."""
     del base, sampling_prob
     return 0.0
 
 
 def unbounded(base: Any) -> float:
-    """The float inf: for releases without a largest loss."""
+    """float: inf, for releases without a largest loss."""
     del base
     return math.inf
 
@@ -44,12 +44,13 @@ class Base:
     Attributes:
       law: ``(release, sampling_prob, step, side, tail) -> `` the law of 1 - q + q Y, Y the likelihood ratio.
       largest_loss: ``(release) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf where none is known.
-      gap: ``(release, sampling_prob) -> `` how far apart the least and the largest log of 1 - q + q Y are that have
-        mass by themselves: the law puts both on the lattice where its step divides the gap. 0 where there are none.
-      spread: ``(release) -> `` about Var(dP/dQ), its finite part.
-      is_from_above: ``(release) -> `` whether it is known by a distribution that dominates it only, on its own grid.
+      gap: ``(release, sampling_prob) -> `` the distance between the least and the largest atom of log(1 - q + q Y), or
+        between neighbours where they are evenly spaced: the law puts them on the lattice where its step divides it. 0
+        where there are none.
+      spread: ``(release) -> `` approximately Var(dP/dQ), its finite part.
+      is_from_above: ``(release) -> `` whether only a distribution that dominates it is known, on its own grid.
       is_envelope: ``(release) -> `` whether its pair is the worst case at every epsilon at once, which no one release
-        need be: composed or sampled, what is known from below of the pair says nothing of the release.
+        need attain: once composed or sampled, a lower bound on the pair says nothing about the release.
       is_symmetric: swapping P and Q gives the same law of the loss, so that both directions have one profile.
       is_light: its law costs next to nothing to make, at any resolution.
     """
@@ -86,7 +87,7 @@ def check_fits(mechanism: str, low: float, high: float, step: float) -> None:
 
 
 def too_far(release: Any) -> TooFineError:
-    """The class `TooFineError`, of a release whose losses are larger than those that a lattice may hold."""
+    """A `TooFineError` (class) for a release whose losses are larger than a lattice may hold."""
     return TooFineError(f"mechanism={release!r}: losses beyond {MAX_LOSS:g} are out of reach of a loss distribution")
 
 
@@ -104,8 +105,8 @@ def law_of(base: Base, release: Any, sampling_prob: float, step: float, side: Si
       sampling_prob: of Poisson sampling; 1 for none.
       step: between neighbouring losses, nats.
       side: which bound the law is for.
-      tail: mass that may be taken off the grid at either end: for an upper bound it is booked at 0 and at infinity, for
-        a lower one dropped.
+      tail: mass that may be taken off the grid at either end: for an upper bound it is counted at 0 and at infinity,
+        for a lower bound it is dropped.
 
     Raises:
       TooFineError: if the grid would be too large, or reaches beyond `MAX_LOSS`.
@@ -119,7 +120,7 @@ def law_of(base: Base, release: Any, sampling_prob: float, step: float, side: Si
 
 
 def spread_of(base: Base, release: Any) -> float:
-    """float: about Var(dP/dQ) of one step, its finite part: the squared scale that sampling and averaging see."""
+    """float: approximately Var(dP/dQ) of one step, its finite part: the squared scale for sampling and averaging."""
     if base.spread is not None:
         return base.spread(release)
     law = law_of(base, release, 1.0, _SPREAD_STEP, Side.UPPER, 0.0)

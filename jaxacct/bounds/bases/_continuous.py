@@ -23,7 +23,7 @@ def _interval_masses(cdf: NDArray[Any], sf: NDArray[Any], accuracy: float) -> tu
 
 def _law(pair: ContinuousPair, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
     """The law of one release: cells of the lattice, their masses from the distribution functions."""
-    del tail  # what lies outside the pair's own range is booked
+    del tail  # the mass outside the pair's own range is accounted for
     return sampled(_unsampled(pair, step, side), sampling_prob)
 
 

@@ -13,7 +13,7 @@ from jaxacct.special import product_outward, sum_outward, up
 
 
 def log_ratios(p: NDArray[Any], q: NDArray[Any]) -> NDArray[Any]:
-    """An array of log(p/q) [N] of positive numbers [N], with an error of some ulp of itself."""
+    """log(p/q) [N] of positive numbers [N], with an error of a few ulp of itself."""
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         ratio = p / q
         near = np.log1p(np.where(np.abs(p - q) < 0.5 * q, (p - q) / q, 0.0))  # the difference is exact
@@ -58,7 +58,7 @@ def listed(pair: DiscretePair) -> Types:
 
 
 def _largest_loss(pair: DiscretePair) -> float:
-    """max |log p - log q| over the outputs, rounded up; inf where an output has one of the two only."""
+    """max |log p - log q| over the outputs, rounded up; inf where an output has mass under only one of the two."""
     p, q = np.asarray(pair.p), np.asarray(pair.q)
     some = (p > 0) | (q > 0)
     with np.errstate(divide="ignore"):

@@ -27,17 +27,17 @@ from jaxacct.mechanisms import (
 from jaxacct.mechanisms._fields import number_fields
 from jaxacct.special import SkellamMasses, product_outward, skellam_masses, skellam_reach, sum_outward, up
 
-_NEAR = 10.0  # standard deviations that are looked at, at least: e^-50 is below any rounding of a sum
+_NEAR = 10.0  # least number of standard deviations looked at: e^-50 is below any rounding of a sum
 _FAR = 38.0  # standard deviations: e^-(38^2 / 2) is below 1e-303
 _OUTSIDE = 1e-303  # what lies beyond them, with the record or without; it carries the certificate
 _LEAST_TAIL = 1e-250  # a smaller tail is not aimed at
 _MOST_OUTPUTS = 2**23  # more are not listed
-_COUNTED = 2**17  # up to so many outputs of discrete Gaussian noise are added up by themselves
-_LOG_LEAST = math.log(2.0**-1000)  # of a mass: a smaller one is booked outside (upper) or dropped (lower)
+_COUNTED = 2**17  # up to so many outputs of discrete Gaussian noise are added up one by one
+_LOG_LEAST = math.log(2.0**-1000)  # of a mass: a smaller one is counted at 0 or infinity (upper) or dropped (lower)
 
 
 class Types(NamedTuple):
-    """log probability of each output (of several runs: each type) with the record and without it, and what they lack.
+    """Log probabilities of each output (of several runs: each type) with the record and without it, and their errors.
 
     Attributes:
       log_p, log_q: float64 [N].
@@ -66,7 +66,7 @@ def _types(log_p: list[float] | NDArray[np.float64], log_q: list[float] | NDArra
 
 
 def _of_response(release: RandomizedResponse) -> Types:
-    """(e^E, 1, k - 2) over e^E + k - 1 against (1, e^E, k - 2): the answers that neither datum is are one output."""
+    """(e^E, 1, k - 2) over e^E + k - 1 against (1, e^E, k - 2): answers that equal neither record are one output."""
     local, others = float(release.local_epsilon), float(release.num_categories) - 1.0
     top = -math.log1p(others * math.exp(-local))
     rest = [top - local + math.log(others - 1.0)] if others > 1.0 else []
@@ -74,7 +74,7 @@ def _of_response(release: RandomizedResponse) -> Types:
 
 
 def _of_guarantee(release: EpsilonDelta) -> Types:
-    """(D, (1-D) e^E / (1+e^E), (1-D) / (1+e^E), 0) against the same read backwards."""
+    """(D, (1-D) e^E / (1+e^E), (1-D) / (1+e^E), 0) against the same in reverse order."""
     local, delta = float(release.guaranteed_epsilon), float(release.guaranteed_delta)
     if delta == 0.0:
         top = -math.log1p(math.exp(-local))
@@ -102,8 +102,8 @@ def _of_discrete_laplace(release: DiscreteLaplace) -> Types:
 def _gaussian_outputs(release: DiscreteGaussian, deviations: float) -> Types:
     """The noise around D against that around 0, at the outputs within some standard deviations of either.
 
-    What is left out has at most e^(-z^2 / 2) of either: the sum over x > R of e^(-x^2 / 2 s^2) is at most the integral
-    from R on, and the sum over all x at least s sqrt(2 pi), by Poisson's summation formula.
+    The outputs left out have probability at most e^(-z^2 / 2) under either: the sum over x > R of e^(-x^2 / 2 s^2) is
+    at most the integral from R on, and the sum over all x at least s sqrt(2 pi), by Poisson's summation formula.
     """
     scale, shift = float(release.scale), int(release.sensitivity)
     reach = math.ceil(deviations * scale)
@@ -139,8 +139,8 @@ def _skellam_outputs(release: Skellam, log_tail: float, outside: float) -> tuple
     """The noise around D against that around 0, and log P - log Q."""
     outputs, masses, shift = _skellam_around(release, log_tail)
     log_p, log_q = masses.log_masses[outputs[::-1]], masses.log_masses[outputs]
-    apart = up(shift * masses.error_of_step, 8)  # of a sum of so many falls, which is what a loss is
-    error = up(masses.error - math.log1p(-outside), 8)  # what lies outside is not in the sum that norms them
+    apart = up(shift * masses.error_of_step, 8)  # a loss is a sum of so many falls
+    error = up(masses.error - math.log1p(-outside), 8)  # what lies outside is not in the sum that normalises them
     return Types(log_p, log_q, error, apart, outside), log_p - log_q
 
 
@@ -166,7 +166,7 @@ TYPES: dict[type, Callable[[Any], Types]] = {
     DiscreteGaussian: lambda release: _gaussian_outputs(release, _FAR),
     Skellam: lambda release: _skellam_outputs(release, _LOG_FAR, _OUTSIDE)[0],
 }
-"""For each release its pair."""
+"""The pair of each release."""
 
 
 def _response_losses(release: RandomizedResponse) -> list[float]:
@@ -235,7 +235,7 @@ def _law_of(types: Types, losses: Any, sampling_prob: float, step: float, side: 
     here = types.log_q > _LOG_LEAST
     masses, alone = np.exp(types.log_q[here]), np.exp(types.log_p[~here])
     log_values = log_mixed_with_one(np.asarray(losses)[here], sampling_prob, 1.0 - sampling_prob)
-    there = log_values > -np.inf  # else P has none, and no record is spared
+    there = log_values > -np.inf  # else P has none, and every record is sampled
     factor = 1.0 + types.error if above else 1.0 - types.error
     outside = [types.outside, _OUTSIDE * float((~here & (types.log_q > -np.inf)).any())] if above else []
     zero = sum_outward([*(masses[~there] * factor).tolist(), *outside], up=above)
@@ -265,7 +265,7 @@ def _law_of_gaussian(release: Any, sampling_prob: float, step: float, side: Side
 
 
 def _law_of_skellam(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
-    """The law of Skellam noise, as far out as `tail` asks for; what a loss errs by is a blur of its place."""
+    """The law of Skellam noise, as far out as `tail` asks for; the error of a loss becomes a blur of its place."""
     aimed = min(max(tail, _LEAST_TAIL), 0.5)
     variance, log_tail = float(release.variance), math.log(2.0 / aimed)
     number = math.inf
@@ -279,7 +279,7 @@ def _law_of_skellam(release: Any, sampling_prob: float, step: float, side: Side,
 
 
 def _gap(release: Any, sampling_prob: float) -> float:
-    """The distance of neighbouring losses, which is the same for all of them where nothing is sampled."""
+    """The distance between neighbouring losses (all equal) if nothing is sampled, else between the outermost."""
     losses = np.asarray(_LOSSES[type(release)](release))
     finite = losses[np.isfinite(losses)]
     if finite.size < 2:
@@ -300,12 +300,12 @@ def _largest_of_guarantee(release: EpsilonDelta) -> float:
 
 
 def _spread_of_gaussian(release: DiscreteGaussian) -> float:
-    """About Var(dP/dQ) of the continuous noise, its exponent held below the end of the doubles."""
+    """Approximately Var(dP/dQ): that of the continuous noise, its exponent capped so that it does not overflow."""
     return math.expm1(min((float(release.sensitivity) / max(float(release.scale), 1e-9)) ** 2, 700.0))
 
 
 def _spread_of_skellam(release: Skellam) -> float:
-    """About Var(dP/dQ): as far as nine standard deviations or so, or that of Gaussian noise where it is wide."""
+    """Approximately Var(dP/dQ), to about nine standard deviations; where noise is wide, that of Gaussian noise."""
     variance, shift = float(release.variance), float(release.sensitivity)
     if not 1e-290 < variance < _COUNTED:
         return math.expm1(min(shift * (shift / max(variance, 1e-290)), 700.0))

@@ -38,7 +38,7 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
     sure_z = min(SURE_Z, (MAX_LOSS - 2.0 * step) / mu + 0.5 * mu)
     beyond = sampling_prob * 0.5 * math.erfc((sure_z - mu) / math.sqrt(2.0)) * (1.0 + 2.0**-40)
     top = reach + 0.5 * mu * mu  # Y there; P itself is centred mu^2 higher than Q
-    # cells beyond what may be held are left out below, and booked
+    # cells beyond what may be held are left out below, and accounted for
     high = min(top + math.log(sampling_prob + (1.0 - sampling_prob) * math.exp(-top)), MAX_LOSS)
     check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
     first = math.floor(low / step) - 1  # so that the outer cells hold only what lies outside
@@ -46,7 +46,7 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
     padded = 1 << (size - 1).bit_length()
     size = padded if (first + padded) * step < MAX_LOSS else size
 
-    # differences of normal tails: relative errors of 128 ULP by a cell's width in z; sampled, they are booked as such
+    # differences of normal tails: relative errors of 128 ULP by a cell's width in z; sampled, they are added as such
     error = _CELLS * mu / step
     additions, blur = (error / ULP, _CELLS + error) if sampling_prob == 1.0 else (0.0, None)
 
@@ -78,7 +78,7 @@ def _law(release: Gaussian, sampling_prob: float, step: float, side: Side, tail:
 
 
 def _spread(release: Gaussian) -> float:
-    """Var(dP/dQ) = e^(1/sigma^2) - 1, with the exponent held below the end of the doubles."""
+    """Var(dP/dQ) = e^(1/sigma^2) - 1, with the exponent capped so that it does not overflow."""
     return math.expm1(min(max(float(release.noise_multiplier), _LEAST_NOISE) ** -2.0, 700.0))
 
 

@@ -1,9 +1,9 @@
-"""Laws of pairs that are worst for ratios above 1 in one order of the neighbours, and in the other for those below.
+"""Laws of pairs glued from two: one is worst for ratios above 1, the other, neighbours swapped, for those below.
 
-Of batches of a fixed size the worst records differ with the ratio k (Zhu, Dong & Wang 2022; Lebeda et al. 2024). With
+For batches of a fixed size the worst records depend on the ratio k (Zhu, Dong & Wang 2022; Lebeda et al. 2024). With
 a bound on H_k(P || Q) for k >= 1 and one on H_k(Q || P) for k >= 1, each the profile of a pair, the bound for all k > 0
 is that of the pair whose losses above 0 are those of the first and whose losses below 0 those of the second, mirrored;
-what is left lies at 0. The two bounds agree at k = 1, or are made to by raising the smaller one.
+the remaining mass lies at 0. The two bounds agree at k = 1, or are made to by raising the smaller one.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses, merge
 from jaxacct.special import bisect_lanes, sum_outward, up
 
 _NUM_HALVINGS = 64  # of a bracket of x
-_LEAST = 1e-200  # bins with less on either side are one: near the end of the doubles they lose their digits
+_LEAST = 1e-200  # bins with less on either side are merged: close to underflow they lose their digits
 _NUM_BINS, _BINS_TO = 32, 6.0  # bins of a test, and how many standard deviations they reach: tightness only
 _BIN_ERROR = 2.0**-40  # relative, of a bin's share; (mu/8)^2 times as much where mu is above 8
 _ROUNDING = 2.0**-46  # relative, of sums over a lattice, and of exponentials of losses up to 600
@@ -58,7 +58,7 @@ def glued(right: RatioLaw, left: RatioLaw) -> RatioLaw:
 
 
 def weighted(parts: list[tuple[float, RatioLaw]]) -> RatioLaw:
-    """The upper law (`RatioLaw`) of a pair that is one of several, each with its probability, rounded up, and told."""
+    """The upper law (`RatioLaw`) of a mixture of pairs that reveals which one was drawn, from (probability, law)."""
     scaled = [
         dataclasses.replace(
             law,
@@ -76,10 +76,10 @@ def weighted(parts: list[tuple[float, RatioLaw]]) -> RatioLaw:
 
 
 def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
-    """The upper law (`RatioLaw`), right of loss 0, of (1-q) N(-mu) + q N(mu) against (1-q) N(-mu) + q N(0).
+    """The upper law (`RatioLaw`), for losses above 0, of (1-q) N(-mu) + q N(mu) against (1-q) N(-mu) + q N(0).
 
     A record that contributes 1 against the empty one, in batches without replacement where the others contribute -1.
-    For k >= 1 the best test is a threshold: the ratio grows from 1 on at z = mu / 2.
+    For k >= 1 the best test is a threshold: the ratio is 1 at z = mu / 2 and grows from there on.
     """
     z_range, outside = reach_for(tail)
     last_z = min(mu + z_range, SURE_Z)
@@ -108,7 +108,7 @@ def emptied(mu: float, prob: float, step: float, tail: float) -> RatioLaw:
 
 
 class Bins(NamedTuple):
-    """The shares of bins of an output [N] under the two sides of a pair, and at most the relative error of each."""
+    """The probabilities [N] of bins of an output under the two sides of a pair, and a bound on their relative error."""
 
     p: NDArray[Any]
     q: NDArray[Any]
@@ -118,7 +118,7 @@ class Bins(NamedTuple):
 def emptied_in_bins(mu: float, prob: float) -> Bins:
     """`Bins`, a NamedTuple, of the pair of `emptied`: outputs below mu / 2 are one bin, those above lie in equal ones.
 
-    The least likely bins are put into one.
+    The least likely bins are merged into one.
     """
     z = np.concatenate([[-SURE_Z], np.linspace(0.5 * mu, mu + _BINS_TO, _NUM_BINS), [mu + SURE_Z]])
     others = (1.0 - prob) * normal_cell_masses(z + mu)

@@ -13,7 +13,7 @@ from jaxacct.mechanisms import Laplace, PermuteAndFlip
 from jaxacct.special import down, up
 
 _LEAST_NOISE = 2.0**-40  # smaller scales count as this where the atom is placed: it is beyond every grid anyway
-_LEAST_EPSILON, _MOST_NOISE = 1e-150, 1e150  # permute-and-flip of a smaller epsilon counts as one of the first
+_LEAST_EPSILON, _MOST_NOISE = 1e-150, 1e150  # permute-and-flip of an epsilon below the first counts as that noise
 _ON_POINT = 1e-9  # of a step: an atom this near a point counts as on it where cells are counted; tightness only
 
 
@@ -30,7 +30,7 @@ def _gap(release: Laplace, sampling_prob: float) -> float:
 
 
 def points_between(low: float, high: float, origin: float, step: float) -> tuple[int, NDArray[Any]]:
-    """(number of the last point at or below `low`, points [N] from there to `high`) of the lattice origin + j step.
+    """(index j of the last point at or below `low`, points [N] from there to `high`) of the lattice origin + j step.
 
     A point within a share of `step` of either end counts as that end.
     """

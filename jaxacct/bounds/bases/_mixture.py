@@ -1,8 +1,8 @@
 """The likelihood ratio of one Gaussian release whose shift is random, sampled or not, on a lattice.
 
 Y(x) = sum_i p_i e^(c_i x / s^2 - c_i^2 / (2 s^2)) grows with x, so that cells of Y are cells of x. Their ends are found
-by Newton's steps inside brackets; how far Y is from a lattice point there is booked as a blur of the points, with its
-own rounding.
+by Newton's steps inside brackets; how far Y is from a lattice point there is accounted for as a blur of the points,
+with its own rounding.
 """
 
 import dataclasses
@@ -21,17 +21,17 @@ from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_masses
 from jaxacct.mechanisms import MixtureOfGaussians
 from jaxacct.special import bisect, log_normal_tail, up
 
-_RARE = 1.0  # in units of what lies outside: shifts that are drawn no more often are told for certain
-_SELDOM = 1e-9  # probability of larger shifts that are too seldom to tell how far losses spread
-_MOST_SPREAD = math.e - 1.0  # from which a step is chosen, a quarter nat at first: larger losses are rare ones
+_RARE = 1.0  # in units of the mass outside: shifts drawn no more often than this are treated as revealed
+_SELDOM = 1e-9  # the largest shifts do not count in the spread where they have at most this probability together
+_MOST_SPREAD = math.e - 1.0  # the step chosen from it is a quarter nat at first: larger losses are rare ones
 _BLUR = 2.0**-42  # of log Y, relative to 1 + its largest exponent: probabilities, exponentials and their sum
-_MOST_STEPS = 64  # towards the ends of cells, inside brackets
+_MOST_STEPS = 64  # of Newton's method for the ends of cells, inside brackets
 _NEAR = 2.0**-51  # of log Y, relative to 1 + the largest of its values: how near to a lattice point is near enough
-_ROUNDED = 64.0  # times that: from there on a gap that a step does not halve is rounding
+_ROUNDED = 64.0  # times that: a gap no larger than this which a step does not halve is rounding
 _MOST_LOSS = MAX_LOSS - 40.0  # nats, to which the ratio is followed: the lattice reaches a step further at most
-_COUNTS = 4.0 * SMALLEST  # mass under Q that a law from below still counts
+_COUNTS = 4.0 * SMALLEST  # least mass under Q that counts in a law from below
 _DOWN = 1.0 - 2.0**-30  # of a sum of normal tails
-_NUM_HALVINGS = 60  # towards where the ratio is followed no further
+_NUM_HALVINGS = 60  # of the search for where the ratio is followed no further
 _MOST_TERMS = 2**27  # numbers in all the sums over shifts and cells: more, and the law is refused
 
 
@@ -88,14 +88,14 @@ class _Cells(NamedTuple):
     below: float  # of Q below them
     beyond: float  # of P above them
     outside: float  # of Q, and as much at most of P, beyond what the tail asks for
-    infinite: float  # of P by the shifts that are told for certain
+    infinite: float  # of P outside, and by the shifts that are treated as revealed
 
 
 def _cells(release: MixtureOfGaussians, sampling_prob: float, step: float, tail: float) -> _Cells:
     """Cells of x between lattice points of Y, their masses from the distribution functions."""
     mu, shares = mixture_of(release, sampling_prob)
     z_range, outside = reach_for(tail)
-    # the largest shifts are told for certain where they are as rare as what lies outside
+    # the largest shifts are treated as revealed where they are as rare as what lies outside
     tops = np.cumsum(shares[::-1])[::-1]
     kept = tops > _RARE * outside
     told, mu, shares = float(tops[~kept].max(initial=0.0)), mu[kept], shares[kept]
@@ -144,10 +144,10 @@ def _law(release: MixtureOfGaussians, sampling_prob: float, step: float, side: S
 
 
 def _closed_above(cells: _Cells, step: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Masses [N] under Q and P: all outputs from some cell on count as one, which Q is said to have more often.
+    """Masses [N] under Q and P: all outputs from some cell on count as one, and Q's mass there is rounded up.
 
-    Their ratio is no smaller than at the cell's start, so that Q has no more of them than what is booked. The cell is
-    the last one whose mass under Q is still one that counts.
+    Their ratio is no smaller than at the cell's start, so that Q has no more of them than is counted. The cell is the
+    last one whose mass under Q still counts.
     """
     p = np.append(cells.p, cells.beyond * _DOWN)[::-1].cumsum()[::-1][:-1]
     q = p * np.exp(-step * (cells.first + np.arange(p.size)))
@@ -156,7 +156,7 @@ def _closed_above(cells: _Cells, step: float) -> tuple[NDArray[Any], NDArray[Any
 
 
 def _closed_below(cells: _Cells, step: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Masses [N] under Q and P: what Q has below the cells counts as the end of the first, where P has no less."""
+    """Masses [N] under Q and P: Q's mass below the cells moves to the end of the first, where P has no less."""
     q, p = cells.q.copy(), cells.p.copy()
     q[0] += cells.below * _DOWN
     p[0] += cells.below * _DOWN * math.exp(step * (cells.first + 1))
@@ -164,7 +164,7 @@ def _closed_below(cells: _Cells, step: float) -> tuple[NDArray[Any], NDArray[Any
 
 
 def _spread(release: MixtureOfGaussians) -> float:
-    """Var(dP/dQ) = sum_ij p_i p_j e^(mu_i mu_j) - 1, the exponents held below the end of the doubles.
+    """Var(dP/dQ) = sum_ij p_i p_j e^(mu_i mu_j) - 1, the exponents capped so that they do not overflow.
 
     Without the largest shifts where they are seldom drawn: one of probability 1e-20 may make up all of the variance.
     """

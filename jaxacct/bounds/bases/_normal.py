@@ -7,18 +7,18 @@ from jaxacct.bounds.bases._base import SMALLEST
 
 SURE_Z = 36.0  # up to this z a cell's mass under Q is a normal double: phi(36) is 1e-282
 _Z_RANGE = 10.0  # standard deviations that are followed from the outermost means, or further
-_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: booked at 0 and at infinity
+_OUTSIDE = 1e-23  # > Phi(-10), what lies outside under Q or under P: counted at 0 and at infinity
 
 
 class Reach(NamedTuple):
-    """The standard deviations that are followed from the outermost means, and at least the mass that lies beyond."""
+    """How many standard deviations are followed from the outermost means, and an upper bound on the mass beyond."""
 
     z_range: float
     outside: float
 
 
 def reach_for(tail: float) -> Reach:
-    """The `Reach`, a NamedTuple, of a law of which at either end the mass `tail` may be taken off the grid.
+    """The `Reach` (NamedTuple) of a law from whose ends the mass `tail` each may be taken off the grid.
 
     Phi(-z) <= e^{-z^2/2}/2: what lies outside is below the tail that may be cut off anyway.
     """

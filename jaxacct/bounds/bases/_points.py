@@ -17,8 +17,8 @@ from jaxacct.mechanisms import DiscretePair
 
 # Any value of these is valid: they steer speed and tightness.
 _MOST = 1024  # values of a ratio
-_FEW, _FINE = 256, 2.0**-14  # so few are kept as they are on a lattice whose step is this share of their range
-_CELLS = 384  # else the range is cut into so many
+_FEW, _FINE = 256, 2.0**-14  # up to so many are kept as they are, on a lattice with this share of their range as step
+_CELLS = 384  # else the range is cut into so many cells
 _PER_DEVIATION = 32.0  # or one standard deviation into so many, where the range is unbounded
 _TAIL = 1e-18  # mass that may be dropped at either end
 
@@ -33,7 +33,7 @@ def _num_listed(release: Any) -> float:
 
 
 def _of_law(law: RatioLaw, direction: Direction) -> Points:
-    """The points of a law for a lower bound, its blur booked: values down (remove) or up (add)."""
+    """The points of a law for a lower bound, its blur accounted for: values move down (remove) or up (add)."""
     kept = law.masses > 0.0
     slack = (law.blur + 2.0**-51 * law.reach) * (-1.0 if direction is Direction.REMOVE else 1.0)
     log_ratios, masses = law.log_values[kept] + slack, law.masses[kept]

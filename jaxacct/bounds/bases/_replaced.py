@@ -30,7 +30,7 @@ def mirrored_mixture(
 ) -> RatioLaw:
     """The law (`RatioLaw`) of P against Q: cells of x between lattice points of Y, masses from distribution functions.
 
-    Shifts that are rarer than what lies outside are told for certain: masses at 0 and at infinity.
+    Shifts that are rarer than what lies outside are treated as revealed: masses at 0 and at infinity.
     """
     mu, shares = mixture_of(release, sampling_prob)
     z_range, outside = reach_for(tail)
@@ -93,13 +93,13 @@ def _points(losses: NDArray[Any], last_z: float, mu: NDArray[Any], shares: NDArr
 
 
 def spread(release: MixtureOfGaussians, sampling_prob: float) -> float:
-    """float: about the variance of dP/dQ, 4 sum_ij p_i p_j sinh(mu_i mu_j). It decides resolutions only."""
+    """float: approximately the variance of dP/dQ, 4 sum_ij p_i p_j sinh(mu_i mu_j). It decides resolutions only."""
     mu, shares = mixture_of(release, sampling_prob)
     return 4.0 * float(shares @ np.sinh(np.minimum(np.outer(mu, mu), 300.0)) @ shares)
 
 
 LEAST_SCALE = 1.0 / 16.0
-"""Of Laplace noise: with less the masses of cells carry more than the rounding that laws book."""
+"""Of Laplace noise: below it the masses of cells carry more rounding error than laws account for."""
 
 
 def laplace_loss(scale: float, sampling_prob: float) -> float:

@@ -1,7 +1,7 @@
-"""What shuffled reports have in common, and what their order hides: upper bounds, one round and several.
+"""What shuffled reports have in common, and what their order hides: upper bounds for one round and for several.
 
-docs/papers/blanket.md: by the privacy blanket of a randomizer that is known (Balle, Bell, Gascon & Nissim 2019); of
-Gaussian reports of any dimension by the theorems of shuffled batches, of one record each. Replace-one adjacency, both
+docs/papers/blanket.md: by the privacy blanket of a known randomizer (Balle, Bell, Gascon & Nissim 2019); for Gaussian
+reports of any dimension, by the theorems for shuffled batches, with one record each. Replace-one adjacency, both
 directions at once.
 """
 
@@ -18,8 +18,8 @@ __all__ = ["BLANKET_TOO", "DENSITY", "GAUSSIAN", "GAUSSIAN_ROUNDS", "SCORES", "h
 
 _COMPOSED = loss_distribution(DISTRIBUTION, only_where(has_several_rounds, Role.QUICK))
 
-# where the clones pair, a reduction, is known closely by others, the blanket may still be below it; of many points the
-# pair is known in less time
+# where other methods know the clones pair, a reduction, closely, the blanket may still be below it; for many points the
+# pair takes less time
 _BELOW_CLONES = dataclasses.replace(BLANKET, role=only_where(blanket_helps, Role.SHARPER))
 _COMPOSED_BELOW_CLONES = dataclasses.replace(
     _COMPOSED, name="blanket distribution", role=only_where(has_several_rounds, Role.SHARPER)
@@ -29,7 +29,7 @@ GAUSSIAN, GAUSSIAN_ROUNDS = (ORDER, BLANKET), _COMPOSED
 """Methods of Gaussian reports, in one round, and of several."""
 
 DENSITY = (BLANKET, SIGNS, _COMPOSED)
-"""Methods of reports with noise of a given density, all that there are."""
+"""All methods of reports with noise of a given density."""
 
 BLANKET_TOO = (_BELOW_CLONES, _COMPOSED_BELOW_CLONES)
 """Methods of reports that have a clones pair too."""

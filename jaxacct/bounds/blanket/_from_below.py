@@ -1,8 +1,8 @@
-"""One round of shuffled reports or check-ins from below, by tests that anybody can make.
+"""Lower bounds for one round of shuffled reports or check-ins, from tests that anybody can make.
 
-The signs of reports with noise of a given density: of data -C and C they are binary randomized response, wrong with the
-probability that the noise is larger than C. Of Gaussian reports, and Laplace reports, a sum of scores where all others
-hold the opposite datum (docs/papers/blanket.md, BL-8). Replace-one adjacency.
+For reports with noise of a given density, their signs: for records -C and C they are binary randomized response, wrong
+with the probability that the noise is larger than C. For Gaussian and Laplace reports, a sum of scores where all others
+hold the opposite record (docs/papers/blanket.md, BL-8). Replace-one adjacency.
 """
 
 import math
@@ -72,7 +72,7 @@ SIGNS = BracketMethod(
 )
 
 
-# 1 / noise, rounded down: of data that are nearer than they may be
+# 1 / noise, rounded down: that of records slightly nearer to each other than they may be
 _RATES: dict[type, Callable[[Any], float]] = {
     GaussianReports: lambda randomizer: down(1.0 / float(randomizer.noise_multiplier), 2),
     LaplaceReports: lambda randomizer: down(1.0 / float(randomizer.scale), 2),

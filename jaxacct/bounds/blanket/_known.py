@@ -1,4 +1,4 @@
-"""What is known of shuffled reports: the law of each randomizer, how many users there are, and what one report tells.
+"""What is known of shuffled reports: each randomizer's law, the number of users, and what a single report reveals.
 
 docs/papers/blanket.md, BL-1 to BL-4.
 """
@@ -29,7 +29,7 @@ from jaxacct.mechanisms import (
 )
 from jaxacct.special import up
 
-_MANY = (2.0**34, 2.0**40)  # users beyond which rounding may count: what holds for so many holds for more
+_MANY = (2.0**34, 2.0**40)  # users beyond which rounding may matter: what holds for so many holds for more
 
 LawFor = Callable[[float], ReportLaw | None]
 
@@ -95,7 +95,7 @@ def users_of(mechanism: Any) -> tuple[float, float]:
 
 
 def with_fewer(mechanism: Any) -> tuple[Any, ...]:
-    """A tuple: `mechanism`; and the same with fewer users, whose bounds hold for more, where these are very many."""
+    """A tuple: `mechanism` and, if its users are very many, the same with fewer, whose bounds hold for more users."""
     fewer = [number for number in _MANY if number < users_of(mechanism)[0]]
     return mechanism, *(dataclasses.replace(mechanism, **{_FIELD[type(mechanism)]: number}) for number in fewer)
 
@@ -114,7 +114,7 @@ def has_blanket(mechanism: Any) -> bool:
     return (is_scalar(mechanism) and mechanism.loses_nothing()) or blanket_round(mechanism) is not None
 
 
-# What single reports tell, which is an epsilon that is known to do
+# What single reports reveal: an epsilon that is known to be enough
 
 
 def _gaussian_alone(randomizer: GaussianReports, delta: float) -> float:

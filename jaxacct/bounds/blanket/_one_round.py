@@ -1,4 +1,4 @@
-"""One round of shuffled reports or check-ins, from above: the methods that ask what is common, or the order.
+"""Upper bounds for one round of shuffled reports or check-ins, by what they have in common or by their order.
 
 docs/papers/blanket.md, BL-1, BL-2 and BL-5.
 """
@@ -26,8 +26,8 @@ from jaxacct.mechanisms import (
 )
 
 # These steer cost and tightness only.
-_FEW = 10  # users up to which the order of reports in one dimension may say more than their blanket
-_SMALL, _SOME = 2.0, 100  # noise multiplier below which, or users up to which, a blanket in more dimensions may
+_FEW = 10  # users up to which the order of reports in one dimension may be tighter than their blanket
+_SMALL, _SOME = 2.0, 100  # a blanket in more dimensions may be tighter below this noise, or up to so many users
 _LEAST_DELTA = 1e-150  # of a round: below it nothing is computed
 
 _WORST_PAIR: dict[type, str] = {
@@ -41,22 +41,22 @@ _BLANKET: dict[type, str] = {Shuffled: "BL-1", CheckIn: "BL-2"}
 
 
 def is_one_round(mechanism: Any) -> bool:
-    """bool: whether it is one round with concrete fields."""
+    """bool: whether `mechanism` is one round with concrete fields."""
     return is_scalar(mechanism) and int(mechanism.num_epochs) == 1
 
 
 def order_helps(mechanism: Any) -> bool:
-    """bool: whether the order of Gaussian reports may say more than what is common to them, at some point of a batch.
+    """bool: whether the order of Gaussian reports may be tighter than their blanket, at some point of a batch.
 
-    In one dimension it hardly ever does.
+    In one dimension it hardly ever is.
     """
     return not is_scalar(mechanism) or mechanism.mechanism.dimension != 1 or users_of(mechanism)[0] <= _FEW
 
 
 def blanket_helps(mechanism: Any) -> bool:
-    """bool: whether what reports have in common may say more than their order, at some point of a batch.
+    """bool: whether the blanket of reports may be tighter than their order, at some point of a batch.
 
-    Of Gaussian reports in more than one dimension it seldom does.
+    For Gaussian reports in more than one dimension it seldom is.
     """
     dimension = getattr(mechanism.mechanism, "dimension", 1)
     if not is_scalar(mechanism) or dimension in (1, None):
@@ -70,7 +70,7 @@ Answers = Callable[[Any, Query, float, float], float]
 def _bracket(
     answer: Answers, mechanism: Any, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """Upper ends by ``answer(mechanism, query, target, an epsilon that is known to do)``."""
+    """Upper ends by ``answer(mechanism, query, target, an epsilon that is known to be enough)``."""
     if mechanism.loses_nothing():
         return {Direction.REMOVE: Ends(0.0, 0.0)}
     upper = query.worst

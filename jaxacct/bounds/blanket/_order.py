@@ -19,7 +19,7 @@ from jaxacct.divergence.blanket._profile import Round, round_delta, round_delta_
 from jaxacct.mechanisms import CheckIn, Shuffled
 from jaxacct.special import grown, up
 
-_RARELY = 1e-3  # share of delta that all may join at most where places of others are said to hide: it steers only
+_RARELY = 1e-3  # share of delta up to which all may join where the places of others answer: it steers only
 _ORDER: dict[type, str] = {
     Shuffled: "SB-6: a swap with one blank step, batches of one record (ours, docs/papers/shuffled_batches.md)",
     CheckIn: "BL-5: the places of users who do not join (ours, docs/papers/blanket.md)",
@@ -39,7 +39,7 @@ def _shift(mechanism: Any) -> float:
 
 
 def _everybody(mechanism: Any, goal: float) -> Epoch:
-    """All users' reports, in random order: batches of one record. Whoever does not join is post-processing."""
+    """All users' reports, in random order: batches of one record. Dropping those who do not join is post-processing."""
     users, _ = users_of(mechanism)
     return Epoch(_shift(mechanism), int(users), int(users), False, goal, replaces=True)
 
@@ -50,21 +50,21 @@ def _has_places(mechanism: Any, goal: float) -> bool:
 
 
 def order_delta(mechanism: Any, epsilon: float, goal: float) -> float:
-    """delta at `epsilon` >= 0 of one round of Gaussian reports of any dimension, at most; a float in [0, 1]."""
+    """float in [0, 1]: delta at `epsilon` >= 0 of one round of Gaussian reports of any dimension, upper bound."""
     if _has_places(mechanism, goal):
         return round_delta(hidden_round(mechanism), epsilon, goal)
     return epoch_delta(_everybody(mechanism, goal), epsilon, Direction.REMOVE)
 
 
 def order_delta_alone(mechanism: Any, epsilon: float) -> float:
-    """float: `order_delta` with as little left out as matters beside it."""
+    """float: `order_delta`, with so little left out that it hardly matters beside the answer."""
     found = epoch_delta_alone(_everybody(mechanism, 1e-4), epsilon, Direction.REMOVE)
     run = hidden_round(mechanism)
     return min(found, round_delta_alone(run, epsilon)) if run.beyond < found else found
 
 
 def order_epsilon(mechanism: Any, goal: float, high: float) -> float:
-    """A float, an epsilon where `order_delta` is at most `goal`; at most `high`, which is known to do."""
+    """float: an epsilon where `order_delta` is at most `goal`; at most `high`, which is known to be enough."""
     run = hidden_round(mechanism)
     found = high
     if not _has_places(mechanism, goal):

@@ -1,4 +1,4 @@
-"""Several rounds of shuffled reports or check-ins: the loss distribution of one, by the least that is known of it.
+"""Several rounds of shuffled reports or check-ins: the loss distribution of one, from the least bound known on it.
 
 docs/papers/blanket.md, BL-6: rounds compose as epochs of shuffled batches do (SB-2). Both directions of a round have
 one profile, the largest over ordered pairs of data.
@@ -27,11 +27,11 @@ from jaxacct.divergence.batches._profile import Knots, knots
 from jaxacct.divergence.blanket._profile import LARGEST, round_delta
 from jaxacct.mechanisms import CheckIn, GaussianReports, Shuffled
 
-_ROUGH = 1e-12  # a delta at which the scale of the loss is looked at
-_LEAST = 1e-150  # a tail's delta
+_ROUGH = 1e-12  # the delta at which the scale of the loss is measured
+_LEAST = 1e-150  # least delta of a tail
 _MOST_DEVIATIONS = 4096.0  # of a loss, over which its tail may reach on a grid
 _MOST_POINTS = 2**22  # of a grid
-_SCALE = 2.5  # of a normal loss, delta at epsilon 0 is .4 of its deviation
+_SCALE = 2.5  # for a normal loss, delta at epsilon 0 is .4 of its deviation
 _ORDERED = frozenset({(Shuffled, GaussianReports), (CheckIn, GaussianReports)})
 
 
@@ -46,7 +46,7 @@ def _asked(mechanism: Any) -> tuple[bool, bool]:
 
 
 def _delta(mechanism: Any, goal: float, epsilon: float) -> float:
-    """What is known of one round, at most."""
+    """The least upper bound known on delta of one round."""
     return min(_delta_of(run, goal, epsilon) for run in with_fewer(mechanism))
 
 
@@ -59,18 +59,18 @@ def _delta_of(mechanism: Any, goal: float, epsilon: float) -> float:
 
 @functools.lru_cache(maxsize=32)
 def _knots(mechanism: Any, goal: float) -> Knots:
-    """Of the profile of one round, down to `goal`."""
+    """Knots of the profile of one round, down to `goal`."""
     return knots(functools.partial(_delta, mechanism, goal), goal, min(report_epsilon(mechanism, goal), LARGEST))
 
 
 def _one_round(mechanism: Any) -> Any:
-    """A description of one round, of Python's numbers: rounds of one kind share what is looked at."""
+    """One round, with Python floats for fields: rounds of one kind share what is computed."""
     return _trees.map_leaves(float, dataclasses.replace(mechanism, num_epochs=1))
 
 
 @functools.lru_cache(maxsize=64)
 def _deviation(mechanism: Any) -> float:
-    """About the standard deviation of one round's loss; more where its tail is that long."""
+    """Approximately the standard deviation of one round's loss; more where its tail is that long."""
     deviation = _SCALE * _delta(mechanism, _ROUGH, 0.0)
     end, high = 8.0 * deviation, min(report_epsilon(mechanism, _ROUGH), LARGEST)
     while end < high and _delta(mechanism, _ROUGH, end) > _ROUGH:
@@ -117,5 +117,5 @@ DISTRIBUTION = Distribution(
 
 
 def has_several_rounds(mechanism: Any) -> bool:
-    """bool: whether there is something to compose; of many points, there may be."""
+    """bool: whether there are several rounds to compose; for a batch of points, there may be."""
     return not is_scalar(mechanism) or int(mechanism.num_epochs) > 1

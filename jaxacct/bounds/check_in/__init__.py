@@ -1,7 +1,7 @@
-"""Bounds of shuffled check-ins: reports of the users who join a round by their own coins, in random order.
+"""Bounds of shuffled check-ins: users join each round by their own coin flips, and their reports are shuffled.
 
-Shuffled Gaussian reports stand here too: several rounds of them are check-ins of everybody. Bounds are symmetric in
-the two data sets: the direction REMOVE stands for both.
+Shuffled Gaussian reports are here too: several rounds of them are check-ins of everybody. Bounds are symmetric in the
+two data sets: the direction REMOVE stands for both.
 """
 
 from typing import Any
@@ -155,7 +155,7 @@ def _everybody_checks_in(answer: Any) -> Any:
     return of_shuffle
 
 
-# in the order in which they are asked, after their cost
+# in the order in which they are asked, by their cost
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (CheckIn, LocalRandomizer): (_TAKING_PART, _PROFILE, *_BEYOND, _FROM_BELOW, _PAIR_FROM_BELOW),
     (CheckIn, FiniteRandomizer): (*_FIRST, _BLANKET_ROUNDS, *_BEYOND, _PAIR_FROM_BELOW),

@@ -1,4 +1,4 @@
-"""Shuffled check-ins, each local randomizer by what holds for it: upper and lower bounds on lanes.
+"""Upper and lower bounds for shuffled check-ins, on lanes, each local randomizer by the theorems that hold for it.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", by sound replacements of its statements
 (CI-S21, CI-S23) over the clones pair of Feldman, McMillan & Talwar 2021. Replace-one adjacency; every upper bound
@@ -52,16 +52,16 @@ _ORDERS = tuple((1.0 + np.geomspace(0.05, 2e5, 240)).tolist())
 _SHARES = (0.001, 0.01, 0.1, 0.5)
 # Local epsilons, in nats, of the pure reports that replace Gaussian ones: any is certified, the least answer is taken.
 _LOCAL_EPSILONS = tuple(np.geomspace(0.1, 10.0, 16).tolist())
-_NEAR = (1.0, 1.02, 0.98)  # factors of the one that a guess finds best, which are looked at first
+_NEAR = (1.0, 1.02, 0.98)  # factors of the one that a guess finds best; these are tried first
 # Expected clones at the larger probabilities that are tried: about where, for some delta, a bound is the least of all.
 _WANTED = (15.0, 30.0, 60.0, 120.0)
 # Below 0.5 expected clones the bound still grows with the probability of a report: larger probabilities are not tried.
 _FEWEST = 0.5
-_MOST_LOCAL = 300.0  # local epsilon beyond which no bound is given: a pure randomizer then tells nearly everything
+_MOST_LOCAL = 300.0  # local epsilon beyond which no bound is given: a pure randomizer then reveals nearly everything
 
 
 class _Lanes(NamedTuple):
-    """Of each lane, float64 [L]: users, probability of a report, the clones pair, its cost, rounds, an epsilon known.
+    """Of each lane, float64 [L]: users, probability of a report, clones pair, cost, rounds, the largest answer of use.
 
     `log_cost` is the log of the total variation at which one report is replaced by a pure one; -inf if it is pure.
     """
@@ -107,7 +107,7 @@ def lane_by_lane(fn: Callable[..., jax.Array], lanes: Any) -> jax.Array:
 
 
 def _at_wanted(at: _Lanes, wanted: Any) -> tuple[_Lanes, jax.Array]:
-    """`at` with so many clones expected, and whether that is another and larger probability that may give less."""
+    """`at` with `wanted` clones expected, and whether that is a larger probability which may give a smaller bound."""
     clones = at.num_users * at.clone_prob
     prob = xp.minimum(wanted / xp.maximum(clones, 1e-300), 1.0)
     # of the wanted numbers that need probability 1, the last is enough
@@ -123,9 +123,9 @@ def _least_answer(
 ) -> Callable[..., jax.Array]:
     """A function of one lane: the least of ``answer(at, target)`` [1] over its probability of a report and larger ones.
 
-    `worst` is what every answer is at most. Where ``is_hopeless(at, target)`` says that the answer is `worst`, it is
-    not asked. On the host the probabilities are taken in ``order(settings, target, local_epsilon)``, and an answer
-    above the best one is of no use.
+    No answer is above `worst`. Where ``is_hopeless(at, target)`` says that the answer is `worst`, it is not computed.
+    On the host the probabilities are taken in ``order(settings, target, local_epsilon)``, and an answer above the best
+    one is of no use.
     """
 
     def step(at: _Lanes, target: jax.Array, best: jax.Array, wanted: Any) -> jax.Array:
@@ -154,7 +154,7 @@ def _least_answer(
 
 
 def _usable_local(at: _Lanes) -> jax.Array:
-    """The local epsilon, NaN, which fails closed, out of range."""
+    """The local epsilon; NaN, which fails closed, where a lane is out of range."""
     usable = (at.local_epsilon <= _MOST_LOCAL) & (at.prob >= 0) & (at.prob <= 1) & (at.num_users >= 1)
     return xp.where(usable, at.local_epsilon, xp.nan)
 
@@ -359,7 +359,7 @@ def _replacing(at: _Lanes, epsilon: jax.Array) -> jax.Array:
 
 
 def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
-    """Epsilon [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
+    """Epsilon [1] of all rounds, one lane: rounds compose by Renyi divergences, the cost of replacing is added once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
     orders = xp.asarray(_ORDERS, xp.float64)[:, None]
     log_total = _log_total(at)
@@ -372,7 +372,7 @@ def _composed_epsilon(at: _Lanes, log_delta: jax.Array) -> jax.Array:
 
 
 def _composed_log_delta(at: _Lanes, epsilon: jax.Array) -> jax.Array:
-    """Log delta [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing is paid once."""
+    """Log delta [1] of all rounds, one lane: rounds compose by Renyi divergences, replacing costs delta once."""
     rdp = compose_rdp([(_curve(at, _ORDERS), at.rounds)])
     orders = xp.asarray(_ORDERS, xp.float64)[:, None]
     value, cost = log_delta_from_rdp(orders, rdp, epsilon).value, _replacing(at, epsilon)

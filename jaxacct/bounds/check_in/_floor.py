@@ -1,6 +1,6 @@
-"""Check-ins from below, on lanes: by binary randomized response, into which many reports can be turned.
+"""Lower bounds for check-ins, on lanes: by binary randomized response, into which many reports can be turned.
 
-Post-processing: what holds for binary randomized response then holds for the mechanism. Replace-one adjacency.
+By post-processing, a lower bound for binary randomized response then holds for the mechanism. Replace-one adjacency.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _response_of_signs(randomizer: GaussianReports | LaplaceReports, prob: jax.A
 
 
 def _response_of_k_ary(randomizer: KaryRandomizedResponse, prob: jax.Array) -> _Response:
-    """Two values of them: whoever sends a third value is as if not checked in."""
+    """Only two of the values: a user who sends any other value counts as not checked in."""
     local = randomizer.local_epsilon * xp.ones_like(prob)
     growth = xp.exp(xp.minimum(local, 700.0))
     shown = xp.minimum((growth + 1.0) / (growth + randomizer.num_categories - 1.0), 1.0)
@@ -76,8 +76,8 @@ def response_statics(mechanism: CheckIn) -> dict[str, Any]:
 def response_lower_epsilon(mechanism: CheckIn, log_delta: jax.Array, *, blocks: int) -> jax.Array:
     """Epsilon [L] of one round of binary randomized response on one record among equal ones, rounded down (CI-S21).
 
-    Lower bound on the mechanism, one round of however many, replace-one adjacency: no valid epsilon at that delta is
-    lower. The setting is that of Liew, Hasegawa & Takahashi 2022.
+    Lower bound on the mechanism from one round, however many there are; replace-one adjacency: no valid epsilon at that
+    delta is lower. The setting is that of Liew, Hasegawa & Takahashi 2022.
     """
     lanes = (*setting_of(mechanism), log_delta)
     return lane_by_lane(lambda a: response_floor_epsilon(a[3], *a[:3], window=blocks), lanes)

@@ -1,9 +1,9 @@
 """One round of check-ins, one setting on the host: both ends of what the clones pair gives.
 
 A setting `at` has the fields of one lane: `num_users`, `prob`, `clone_prob`, `rounds` and `highest`, the largest
-answer that is of use, each [1]; `local` is its local epsilon [1], NaN, which fails closed, out of range. Sums over
-every count or one contour integral (`_sharp`) give both ends, nearly exactly; else blocks of counts do, and a
-setting that wider blocks show to be of no use is not computed closely. Arrays are NumPy's.
+answer that is of use, each [1]; `local` is its local epsilon [1], or NaN, which fails closed, where it is out of range.
+Sums over every count or one contour integral, the "line" (`_sharp`), give both ends, nearly exactly; else blocks of
+counts do, and a setting that wider blocks show to be of no use is not computed closely. Arrays are NumPy's.
 """
 
 import functools
@@ -26,14 +26,14 @@ from jaxacct.divergence.check_in._both_ends import COARSE, Cells, highest_above,
 from jaxacct.divergence.check_in._line import LineSetting, line_point
 
 _NOTHING = Cells(np.zeros(0), np.zeros(0), np.zeros(0), -np.inf)
-_ROUGHLY = 1e-3  # how close wide blocks are asked, in log delta
-_SHARP_OF_CURVE = 1e-3  # the same of log delta where many are asked for; once the line is wider it is not asked again
+_ROUGHLY = 1e-3  # how closely a root is sought with wide blocks, in log delta
+_SHARP_OF_CURVE = 1e-3  # width of log delta up to which a curve uses the line; once it is wider it is not asked again
 _CURVE, _FAR_CURVE = 2.0, 4.0  # factors of the widths of blocks there
-_FLOOR = 20.0  # in log delta: so far above what blocks leave to the rest, all counts are asked for beside
+_FLOOR = 20.0  # in log delta: no further above what blocks leave to the rest, blocks of all counts are asked as well
 _HOPELESS = 1.0  # in log delta: a larger probability whose delta by wide blocks is so far above the target is left out
 
 
-# asked for by both ends, and by each probability's turn
+# cached: both ends ask for it, and each probability in turn
 _wide_upper_cells = functools.lru_cache(maxsize=8)(upper_cells)
 
 
@@ -45,7 +45,7 @@ def _pair(at: Any, local: Any, cells: Callable[..., Cells], *args: float) -> Hos
 
 
 def _start(at: Any, log_delta: Any, local: Any, wide: HostPair, high: float, sign: float) -> float:
-    """Where a search for epsilon begins: about where the delta of wide blocks is the target; 0 where it never is."""
+    """Where a search for epsilon begins: near where the delta of wide blocks is the target; 0 where it never is."""
     rough = float(rough_epsilon(log_delta, at.num_users, at.prob, at.clone_prob, local)[0])
     target = float(log_delta[0])
     rough = rough if math.isfinite(rough) else 0.0
@@ -62,7 +62,7 @@ def _setting(at: Any, local: Any) -> LineSetting:
 
 
 def by_epsilon(settings: list[Any], log_delta: Any, local: Any) -> list[Any]:
-    """`settings` [N] of different probabilities, mostly the least epsilon first: others are soon given up."""
+    """`settings` [N] of different probabilities, probably the least epsilon first: the others are soon given up."""
     first, probs = settings[0], tuple(float(at.prob[0]) for at in settings)
     fields = (float(x[0]) for x in (first.num_users, first.clone_prob, local, log_delta))
     return [settings[i] for i in _order(probs, *fields, True)]
@@ -79,7 +79,7 @@ def by_log_delta(settings: list[Any], epsilon: Any, local: Any) -> list[Any]:
 def _order(
     probs: tuple[float, ...], num_users: float, clone_prob: float, local: float, target: float, is_log_delta: bool
 ) -> list[int]:
-    """Places of `probs` by what wide blocks say of delta: at one epsilon, that of the first if a log delta is given."""
+    """Indices of `probs` in the order of delta by wide blocks, at one epsilon: if log delta is given, the first's."""
     if not local > 0.0:
         return list(range(len(probs)))
     if is_log_delta and sharp_of(LineSetting(num_users, probs[0], clone_prob, local), target).ends is not None:
@@ -166,7 +166,7 @@ def upper_log_delta(at: Any, epsilon: Any, log_fixed: Any, log_rate: Any, local:
 def upper_log_deltas(at: Any, epsilon: Any, local: Any) -> Any:
     """Log delta [G, 1], rounded up, of one round at rising `epsilon` [G, 1], for Renyi curves.
 
-    By the line while it is sharp, then by blocks of the counts that matter, far out by blocks of all counts.
+    By the line while it is sharp, then by blocks of the counts that matter, and far out by blocks of all counts.
     """
     setting = _setting(at, local)
     close = functools.cache(lambda: _pair(at, local, upper_cells, _CURVE))

@@ -1,12 +1,12 @@
-"""Gaussian reports as other schemes, which reveal as much.
+"""Gaussian reports analysed as other schemes that reveal as much.
 
-Check-ins of everybody over several rounds: each round is a shuffle of all users' reports, in a fresh order, of which a
-search knows several rounds in any case. The rounds of pure reports are calibrated by methods on lanes, to full
-precision, which a bracket that knows the analysis less closely would take the place of.
+Check-ins of everybody over several rounds: each round is a shuffle of all users' reports, in a fresh order, for which
+there are brackets of several rounds in any case. Pure reports are not treated so: methods on lanes calibrate their
+rounds to full precision, and a bracket that follows the analysis less closely would take the place of those.
 
-Shuffled reports from below: all other data are alike, and two clipping norms from the record's. What is seen of a round
-is then n - 1 reports of one law and one of another, in an order that says nothing: 1 of n steps of random allocation,
-whose noise multiplier is half that of the reports. Without the record's own datum all are alike.
+Shuffled reports from below: all other records are alike, and two clipping norms away from the differing one. A round
+then shows n - 1 reports of one law and one of another, in an order that says nothing: that is 1-out-of-n random
+allocation, whose noise multiplier is half that of the reports. Once the record is replaced, all are alike.
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ EVERYBODY = BracketMethod(
 )
 
 
-_MOST_REPORTS, _MOST_NOISE = 2.0**40, 400.0  # of reports, and of the square of the noise multiplier over them
+_MOST_REPORTS, _MOST_NOISE = 2.0**40, 400.0  # most reports, and most squared noise multiplier over their number
 
 
 def _as_allocation(mechanism: Shuffled) -> RandomAllocation:
@@ -56,7 +56,7 @@ def _of_allocation(mechanism: Shuffled, query: Query, target: float, at: Bracket
 
 
 def _is_quick(mechanism: Shuffled) -> bool:
-    """Whether allocation is quick there: of more noise the sum of the reports says as much, to five digits."""
+    """Whether allocation is quick there; with more noise the sum of the reports gives as much, to five digits."""
     n, noise = float(mechanism.num_reports), float(mechanism.mechanism.noise_multiplier)
     return n <= _MOST_REPORTS and noise * noise <= _MOST_NOISE * n
 

@@ -1,7 +1,7 @@
 """One round of check-ins, one setting on the host, where its profile is known nearly exactly: epsilon from both sides.
 
-By tables over every count where few clones are expected, by one contour integral where many are; each point of the
-profile has both ends. Nothing is found where tables would be too large and the integral is not sharp.
+By tables over every count where few clones are expected, by one contour integral (the "line") where many are; each
+point of the profile has both ends. Nothing is found where tables would be too large and the integral is not sharp.
 """
 
 import functools
@@ -16,17 +16,17 @@ from jaxacct.divergence.check_in._both_ends import COARSE, highest_above, log_pr
 from jaxacct.divergence.check_in._few_clones import clone_table, is_in_range, table_point, table_size
 from jaxacct.divergence.check_in._line import LinePoint, LineSetting, line_point
 
-# Entries of tables that cost less than the line, and at most; points that are remembered are two floats each.
+# Entries of tables that cost less than the line, and of the largest tables; remembered points are two floats each.
 _SMALL, _MOST = 4e5, 2e6
-_FEW_CLONES = 300.0  # expected, with fewer of which the line is hardly sharp
-_SPARE = 26.0  # in log delta: so far below it is what the windows leave out
+_FEW_CLONES = 300.0  # with fewer expected clones the line is hardly sharp
+_SPARE = 26.0  # in log delta: what the windows leave out is this far below it
 _REACHES = (10.0, 17.0, 27.0)  # standard deviations of the windows, in turn, where delta is not known
 # Relative widths of epsilon up to which a profile is taken; the same for many clones or reports, where blocks are
 # wider; and widths of log delta.
 _SHARP, _SHARP_OF_MANY, _SHARP_DELTA = 1e-5, 5e-5, 1e-4
 _MANY_CLONES, _MANY_REPORTS = 2500.0, 10_000.0
 _BLURRED = 0.1  # width of log delta up to which a search by blocks begins where the line says
-_ROUGHLY, _AIM = 1e-3, 5e-10  # how close roots are asked, in log delta: to tell whether all is sharp, and both ends
+_ROUGHLY, _AIM = 1e-3, 5e-10  # how closely roots are sought, in log delta: to see whether all is sharp; for both ends
 _STEPS = 8  # of the search for the upper end from the root between both
 
 
@@ -88,7 +88,7 @@ class Sharp:
         return 0.5 * (point.log_lower + point.log_upper), point.slope
 
     def _until_blurred(self, epsilon: float) -> tuple[float, float]:
-        """`_middle`, but as at the root where delta above the target is hardly known: it is known less at the root."""
+        """`_middle`, but as if at the root where delta is blurred though above the target: there it is more blurred."""
         point = self.at(epsilon)
         if point.log_lower > self._target and point.log_upper - point.log_lower > _BLURRED:
             return self._target + _ROUGHLY, point.slope
@@ -96,7 +96,7 @@ class Sharp:
 
     @functools.cached_property
     def start(self) -> tuple[float | None, bool]:
-        """(about where delta is the target, None if that is hardly known; whether blocks know it less closely)."""
+        """(an epsilon near the target's, None if it is hardly known; whether it is known closely enough)."""
         found = self._root()
         if not found[1] and self._has_table and not self._by_table:
             self._by_table, self._points = True, {}
@@ -143,7 +143,7 @@ class Sharp:
 
 @functools.lru_cache(maxsize=32)
 def sharp_of(setting: LineSetting, target: float) -> Sharp:
-    """The profile of `setting` near a log delta, the float `target`: both ends and all probabilities ask for it."""
+    """The profile (class `Sharp`) of `setting` near the log delta `target`: both ends and all probabilities use it."""
     return Sharp(setting, target)
 
 

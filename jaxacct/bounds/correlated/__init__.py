@@ -1,4 +1,4 @@
-"""Balls in bins with correlated noise: bounds by Gram matrices that dominate that of the bins."""
+"""Bounds for balls in bins with correlated noise, from Gram matrices that dominate that of the bins."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,5 +14,5 @@ from jaxacct.mechanisms import BallsInBins
 
 
 def tables(distribution_of: Callable[..., Distribution | None]) -> dict[tuple[Any, ...], tuple[Method, ...]]:
-    """A dict, the table of methods, from the function that tells the loss distributions of what stands for a run."""
+    """A dict, the table of methods; `distribution_of` gives the loss distribution of what stands in for a run."""
     return {(BallsInBins,): (GROUPS, MARKOV, loss_distribution(distribution(distribution_of), Role.BY_NAME), SAMPLED)}

@@ -1,9 +1,9 @@
 """Which Gaussian Markov chains, with white and shared parts, have no smaller inner products than the bins of a run.
 
-Bins are left out first: those of a circle stay at even distances, or, once the turn of the bins is revealed, those of
-an arc whose ends are far apart around the circle. Of each such layout the parts are tried on a grid, and ranked by the
-second moment of the likelihood ratio. What is tried, and how it is ranked, costs tightness only: every chain that is
-returned was seen to be no less.
+Some bins are left out first. Those that stay are at even distances around the circle or, once the turn of the bins is
+revealed, on an arc whose ends are far apart around the circle. For each such layout the parts are tried on a grid, and
+ranked by the second moment of the likelihood ratio. What is tried, and how it is ranked, affects tightness only: every
+chain that is returned was checked to have no smaller inner products.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from jaxacct.special import bisect
 
 MOST_BINS = 2**14  # of a line
 MOST_AROUND = 32  # bins of a circle, each of whose first variables is walked by itself
-_FEW_AROUND = 16  # of a circle that is quick to walk; a larger one is walked where its second moment is
-_WORTH = 0.95  # of that of others, or less
-_SLACK = 1.0 + 2.0**-28  # of covariances: what the moves of a chain, as rounded, may be short of
+_FEW_AROUND = 16  # most bins of a circle that is quick to walk
+_WORTH = 0.95  # a larger circle is walked if its second moment is below this share of every other's
+_SLACK = 1.0 + 2.0**-28  # of covariances: covers what the moves of a chain, as rounded, may fall short by
 _LEAST_RATIO, _MOST_RATIO = 0.01, 0.995  # below, bins hardly overlap; above, the grid of a chain is too fine
 _MOST_VARIANCE = 30.0  # of a bin: exponentials, and the width of a grid
 _NUM_HALVINGS = 40  # of a bracket of a ratio
 _STRIDES = (1, 2, 3)  # places between bins of an arc
-_GAPS = (8, 5, 3, 2)  # of bins that all overlap: one of so many is left between the ends of an arc
+_GAPS = (8, 5, 3, 2)  # if all bins overlap: one in so many is left out, between the ends of an arc
 _WHITE = np.linspace(0.0, 0.9, 37)  # shares of the variance that is not shared
 _SHARED = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the least inner product of the bins that are kept
 _MOST_TRIED = 2**21  # numbers of one layout's grid
@@ -47,7 +47,7 @@ class Fit(NamedTuple):
 
 
 def chains(found: Overlaps, squared_noise: float) -> tuple[Chain, ...]:
-    """A tuple of the likely ones, of class `Chain`: a line of each stride and a small circle, or a large one."""
+    """A tuple of the chains (class `Chain`) worth trying: a line of each stride and a small circle, or a large one."""
     t, around = len(found.largest), found.around
     beyond = np.maximum.accumulate(around[::-1])[::-1] / squared_noise * _SLACK
     variance = float(beyond[0])
@@ -89,7 +89,7 @@ def _shape(ratio: Any, length: int, *, is_circle: bool) -> Any:
 
 
 def _fitted(variance: float, layout: Layout) -> Fit | None:
-    """The chain of the least second moment, of those tried, whose inner products are those needed or more."""
+    """The chain of the least second moment, of those tried, whose inner products are at least those needed."""
     length, needed, is_circle = layout
     least = float(needed.min())
     shared, white = (x.reshape(-1) for x in np.meshgrid(sorted({s * least for s in _SHARED}), _WHITE, indexing="ij"))
@@ -128,7 +128,7 @@ def _around(excess: NDArray[Any], ratio: NDArray[Any], length: int) -> NDArray[A
 
 
 def _checked(variance: float, shared: float, own: float, layout: Layout) -> Chain | None:
-    """The chain of these parts of the least ratio that is seen to be enough, if there is one."""
+    """The chain with these parts and the least ratio that is checked to be enough, if there is one."""
     length, needed, is_circle = layout
     own = own * _SLACK
     white = variance - shared - own

@@ -1,6 +1,6 @@
-"""Balls in bins with correlated noise, from above: all bins but some that are far apart are left out, and these alike.
+"""Upper bounds for balls in bins with correlated noise: only some bins, far apart, are kept, and these made alike.
 
-Reveal how far the bins were turned round on their circle: s of them remain, floor(t / s) apart, and the divergence is
+Reveal how far the bins were turned around their circle: s of them remain, floor(t / s) apart, and the divergence is
 at most the mean over the turns (joint convexity). Raise the inner products of any two of these to the largest rho, and
 the squared norms to the largest d: divergences rise (Kahane 1986). What remains is a Gaussian release that all bins
 share and 1-of-s allocation, of sensitivities sqrt(rho) and sqrt(d - rho).
@@ -28,7 +28,7 @@ from jaxacct.special import up
 THEOREM = "CN-4: overlaps raised, the turn of the bins revealed (docs/papers/correlated.md; Kahane 1986)"
 
 _DOWN = 1.0 - 2.0**-50  # of a quotient of the noise multiplier and a root
-_NUM_TRIED = 6  # numbers of bins, spread over all that may be best, before the neighbours of the best
+_NUM_TRIED = 6  # numbers of bins tried first, spread over all that may be best; then the neighbours of the best
 _MOST_EXPONENT = 600.0  # of a second moment that only ranks
 
 
@@ -60,7 +60,7 @@ def _released(noise: float, squared: float) -> Gaussian:
 
 
 def product(noise: float, own: float, group: Group) -> Mechanism:
-    """A mechanism, the class depends: `group.bins` bins of squared norm `own` and one inner product."""
+    """A mechanism, whose class depends on the group: `group.bins` bins of squared norm `own` and one inner product."""
     if group.bins == 1:
         return _released(noise, own)
     apart = up(own - group.shared, 4)
@@ -76,7 +76,7 @@ def stand_in(run: BallsInBins, group: Group) -> Mechanism:
 
 
 def below(run: BallsInBins) -> Mechanism | None:
-    """A mechanism that loses no more: norms and overlaps lowered to the least of all; None where some bin is empty.
+    """A mechanism that loses no more than the run: norms and overlaps lowered to the least; None if a bin is empty.
 
     With signs in C the gradients of a record's steps are taken orthogonal, so that bins do not overlap.
     """
@@ -92,7 +92,7 @@ def below(run: BallsInBins) -> Mechanism | None:
 
 
 def _least(value: Callable[[Group], Ends[float]], every: tuple[Group, ...]) -> Ends[float]:
-    """The least ends met: at some of all, and then from the best of them on in steps that are halved."""
+    """The least ends found: first at some of the groups, then from the best of them in steps that are halved."""
     met: dict[int, Ends[float]] = {}
 
     def at(number: int) -> float:
@@ -126,7 +126,7 @@ def _bracket(run: BallsInBins, query: Query, target: float, at: Bracketing) -> M
 
 
 def likely(run: BallsInBins) -> Mechanism:
-    """A stand-in of the class that has the least second moment: for distributions, which serve any question."""
+    """The stand-in (class `Mechanism`) of the least second moment: for distributions, which serve any question."""
     found, scale = overlaps(run), float(run.noise_multiplier) ** 2
     own = float(found.largest[0])
 
@@ -152,6 +152,6 @@ GROUPS = BracketMethod(
 
 
 def distribution(distribution_of: Callable[..., Distribution | None]) -> Distribution:
-    """The class `Distribution` of one of the groups, as others that hold the run need it."""
+    """The `Distribution` (class) of one of the groups, for mechanisms that contain the run."""
     made = of_stand_in(distribution_of, lambda run: likely(run) if is_known(run) else None, THEOREM)
     return dataclasses.replace(made, below=below)

@@ -1,8 +1,8 @@
-"""Balls in bins with correlated noise, from above: inner products raised to those of a Gaussian Markov chain.
+"""Upper bounds for balls in bins with correlated noise: inner products raised to those of a Gaussian Markov chain.
 
 The divergence of the mean of log-normal variables grows with their covariances (Kahane 1986), and that of a chain is
-known by a forward programme. On a circle all bins are kept, or those some steps apart; on a line, once the turn of the
-bins is revealed, those of an arc whose ends share no row around the circle.
+computed by a forward recursion. On a circle all bins are kept, or those some steps apart; on a line, once the turn of
+the bins is revealed, those of an arc whose ends share no row around the circle.
 """
 
 import functools
@@ -22,14 +22,14 @@ from jaxacct.special import bisect
 
 THEOREM = "CN-6: overlaps raised to those of a Markov chain (docs/papers/correlated.md; Kahane 1986)"
 
-_MOST_EPSILON = 8.0  # sums of e^eps and more stand on a grid that is too coarse
+_MOST_EPSILON = 8.0  # beyond it the grid is too coarse for sums of e^eps and more
 _ROUND = 0.25  # epsilons up to the next multiple are answered together
 _NUM_HALVINGS = 40  # of a bracket of an epsilon
-_NEAR = 0.9  # of an epsilon found on the rough grid, below which the fine one does not look
+_NEAR = 0.9  # share of an epsilon found on the rough grid below which the fine one does not search
 # deviations of what all bins share, for which sums are known that are larger than the e^eps asked for
 _REMOVED, _ADDED = 2.5, 3.5
 _FINER_TO = 1.0  # epsilons for which sums are near 1, where twice the nodes are worth it
-_LOG_MOST_MORE = 1.5  # of how many times more nodes that takes
+_LOG_MOST_MORE = 1.5  # log of the most times more nodes that it takes
 
 
 class _Asked(NamedTuple):
@@ -44,16 +44,16 @@ def _rough(chain: Chain, direction: Direction) -> _Asked:
 
 
 def _fine(chain: Chain, direction: Direction) -> _Asked:
-    """A grid of some seconds at most: fewer nodes for a deviation where there are more bins, or first variables."""
+    """A grid that takes a few seconds at most: fewer nodes per deviation for more bins, or first variables."""
     if chain.is_circle:
         return _Asked(direction, 10.0 if chain.length <= (12 if chain.white else 24) else 7.0, 128)
     return _Asked(direction, 15.0 if chain.length <= 512 else 10.0 if chain.length <= 2048 else 7.0, 256)
 
 
 def _law(chain: Chain, epsilon: float, asked: _Asked) -> Law:
-    """One that answers for epsilons up to `epsilon` in the direction REMOVE, from it on in ADD.
+    """A law that answers for epsilons up to `epsilon` in the direction REMOVE, from it on in ADD.
 
-    And up to the next of some round numbers, so that one serves questions at several epsilons.
+    `epsilon` is rounded outward to a multiple of `_ROUND`, so that one law serves questions at several epsilons.
     """
     shared = chain.shared
     if asked.direction is Direction.REMOVE:
@@ -85,7 +85,7 @@ def _likely(every: tuple[Chain, ...], epsilon: float) -> Chain:
 def _epsilon(chain: Chain, target: float, known: float, direction: Direction, rival: float) -> float:
     """The least epsilon up to `known` that is found to have at most delta `target`; inf if there is none.
 
-    One that is at most `rival`, that of the other direction, need not be fine.
+    An answer that is at most `rival`, that of the other direction, need not be fine.
     """
     found = math.inf
     for asked in (_rough(chain, direction), _fine(chain, direction)):
@@ -103,7 +103,7 @@ def _epsilon(chain: Chain, target: float, known: float, direction: Direction, ri
 
 
 def _one_delta(chain: Chain, epsilon: float, direction: Direction, rival: float) -> float:
-    """The delta of one direction; one that is at most `rival`, that of the other direction, need not be fine."""
+    """The delta of one direction; if it is at most `rival`, that of the other direction, it need not be fine."""
     rough = _delta(_law(chain, epsilon, _rough(chain, direction)), epsilon)
     return rough if rough <= rival else min(rough, _delta(_law(chain, epsilon, _fine(chain, direction)), epsilon))
 

@@ -15,11 +15,11 @@ from jaxacct.mechanisms import BallsInBins
 from jaxacct.special import down, up
 
 MOST_COVARIANCES = 2048  # bins of a run whose covariances are all listed
-_TINY = 1e-300  # what squares and products that underflow may be short of, in a sum
+_TINY = 1e-300  # what squares and products that underflow may lose in a sum
 
 
 class Overlaps(NamedTuple):
-    """Of <m_b, m_b'>, float64 [t] and floats, in the unit of the squared clipping norm.
+    """Bounds on <m_b, m_b'>, float64 [t] and floats, in units of the squared clipping norm.
 
     Attributes:
       largest: [t], the largest at each distance |b - b'| of two bins, rounded up; at 0 the largest squared norm.
@@ -40,12 +40,12 @@ class Overlaps(NamedTuple):
 
 
 def is_known(run: BallsInBins) -> bool:
-    """bool: whether a run is one of concrete scalar fields, short enough for its overlaps to be computed."""
+    """bool: whether a run has concrete scalar fields and is short enough for its overlaps to be computed."""
     return is_scalar(run) and run.is_short
 
 
 def overlaps(run: BallsInBins) -> Overlaps:
-    """Those of a run of concrete scalar fields, the class `Overlaps`."""
+    """The overlaps (class `Overlaps`) of a run with concrete scalar fields."""
     return _overlaps(run.strategy, int(run.num_batches), run.length)
 
 
@@ -101,7 +101,7 @@ def _of_coefficients(coefficients: NDArray[Any], t: int, n: int) -> Overlaps:
 
 
 def _less(value: float, ulps: int) -> float:
-    """A sum rounded down; 0 where nothing is summed, or where some of it may have underflown."""
+    """A sum rounded down; 0 where nothing is summed, or where some of it may have underflowed."""
     return max(down(value, ulps) - _TINY, 0.0) if np.isfinite(value) else 0.0
 
 

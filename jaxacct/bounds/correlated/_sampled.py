@@ -1,8 +1,8 @@
-"""Balls in bins with correlated noise, from samples: an estimate from above that is right with a stated confidence.
+"""Balls in bins with correlated noise, from samples: an estimate from above that holds with a stated confidence.
 
-Weights of samples are bounded (CN-7), so that the expectation is below Chernoff's bound with relative entropy but for a
-probability that is chosen. All epsilons are told by one set of samples, drawn for the least of them: the bound falls
-with epsilon, so that the one at which it meets a delta is wrong no more often than it is at the true epsilon.
+Weights of samples are bounded (CN-7), so that the expectation is below Chernoff's bound with relative entropy except
+with a chosen probability. One set of samples, drawn for the least epsilon, serves all epsilons: the bound falls with
+epsilon, so that the epsilon at which it meets a delta is wrong no more often than the bound is at the true epsilon.
 """
 
 import math
@@ -24,14 +24,14 @@ from jaxacct.special import bisect
 THEOREM = "CN-7: samples of bounded weights, confidence 1 - 1e-12 (docs/papers/correlated.md; Hoeffding 1963)"
 
 _MOST_WORK, _MOST_SAMPLES = 2**26, 2**19  # coordinates that are drawn for one answer, and samples
-_ROUGH = 8  # times fewer samples for what only steers, or is meant to be below a rival
+_ROUGH = 8  # times fewer samples for what only steers, or is expected to be below a rival
 _HALVINGS = 12  # of the epsilons among which an answer is looked for
 _NEAR = np.linspace(0.93, 1.15, 256)  # times the epsilon at which few samples meet the target
-_SEEDS = 2**4  # of one run: 0 of all samples that count, chosen before anything is known; others of what steers
+_SEEDS = 2**4  # of one run: 0 for all samples that count, chosen before anything is known; others for what steers
 
 
 def _seed(of: Prepared, number: int) -> int:
-    """Of samples of this run: another one has its own, so that a search may look where samples of others lead it."""
+    """The seed for samples of this run: other runs have their own, so that a search may follow what those show."""
     total = int(np.float64(of.covariance.sum()).view(np.uint64))
     return (total * (MOST_COVARIANCES + 1) + len(of.root)) * _SEEDS + number
 
@@ -39,13 +39,13 @@ def _seed(of: Prepared, number: int) -> int:
 def _deltas(
     of: Prepared, epsilons: NDArray[np.float64], d: Direction, number: int, failure: float
 ) -> NDArray[np.float64]:
-    """What delta is at most at each of `epsilons` [G], all but for one probability `failure`; it falls with epsilon."""
+    """Upper bounds on delta at `epsilons` [G], all of them right except with probability `failure`; they fall."""
     found = bins.samples(of, epsilons, d, number, _seed(of, 0), is_plain=False)
     return np.minimum(chernoff_upper_confidence(found.scale * found.mean, number, failure, found.scale), 1.0)
 
 
 def _near(of: Prepared, target: float, d: Direction, known: float, number: int) -> float:
-    """About the epsilon, up to `known`, at which delta is `target`: by few samples of each of some, of other seeds."""
+    """The epsilon, up to `known`, at which delta is `target`, approximately: few samples at each, of other seeds."""
     seeds = iter(range(1, _HALVINGS + 1))
 
     def is_enough(epsilon: float) -> bool:

@@ -1,4 +1,4 @@
-"""Bounds of Poisson-sampled steps: each record joins each step with its own probability, independently."""
+"""Bounds for Poisson-sampled steps: each record joins each step independently, with a given probability."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ from jaxacct.mechanisms import (
     PoissonSampled,
 )
 
-_NEAR_ONE = 1.0 + 2.0**-16  # the order that is looked at in the place of 1
+_NEAR_ONE = 1.0 + 2.0**-16  # the order that is used in the place of 1
 _RENYI = RenyiMethod(
     name="rdp",
     theorem="Mironov, Talwar & Zhang 2019, Theorems 4 and 5",
@@ -53,7 +53,7 @@ def _may_be_several(mechanism: PoissonSampled) -> bool:
     return is_traced(mechanism.num_steps) or bool(np.any(np.asarray(mechanism.num_steps) != 1))
 
 
-# in the order in which they are asked, after their cost: methods on the host, then those on lanes
+# in the order in which they are asked, by their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     **{
         (PoissonSampled, base): (

@@ -1,4 +1,4 @@
-"""One Poisson-sampled step in closed form: Laplace releases, each direction its own; Gaussian ones, on lanes too."""
+"""One Poisson-sampled step in closed form: Laplace releases, each direction by itself; Gaussian ones, also on lanes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ONE_STEP = BracketMethod(
 
 
 def _is_counted(mechanism: PoissonSampled) -> bool:
-    """Whether the number of steps is known: of traced ones, what serves the add direction alone would be compiled."""
+    """Whether the number of steps is known: if traced, a method for the add direction alone would be compiled too."""
     return not is_traced(mechanism.num_steps)
 
 

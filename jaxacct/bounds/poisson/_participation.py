@@ -31,7 +31,7 @@ def participation_log_delta(mechanism: Any, epsilon: jax.Array, *, draws: Draws 
     """log delta [L] at `epsilon` [L], both directions, upper bound: delta(epsilon) <= 1 - (1 - q)^T.
 
     The outputs with and without the record are mixtures with a common part of mass (1 - q)^T, so that their total
-    variation, and with it every hockey-stick divergence at epsilon >= 0, is at most what is left. Any base.
+    variation, and with it every hockey-stick divergence at epsilon >= 0, is at most the rest. Valid for any base.
 
     At q = 1 delta is at most 1, at q = 0 it is 0.
 
@@ -47,22 +47,22 @@ def participation_log_delta(mechanism: Any, epsilon: jax.Array, *, draws: Draws 
 
 
 def _epsilon(mechanism: Any, log_delta: jax.Array, *, draws: Draws = _of_steps) -> jax.Array:
-    """epsilon [L]: 0 where that much delta covers every participation, inf elsewhere."""
+    """epsilon [L]: 0 where that much delta covers any participation at all, inf elsewhere."""
     covers = participation_log_delta(mechanism, log_delta, draws=draws) <= log_delta
     return xp.where(covers, 0.0, xp.inf)
 
 
 def gaussian_log_delta(mechanism: PoissonSampled, epsilon: jax.Array) -> jax.Array:
-    """log delta [L] at `epsilon` [L] of a Gaussian base: the least of the above and of what chi-square says.
+    """log delta [L] at `epsilon` [L] of a Gaussian base: the lesser of `participation_log_delta` and a chi-square one.
 
-    By Cauchy and Schwarz the total variation is at most sqrt(chi^2)/2, in both directions, and of T steps
+    By the Cauchy-Schwarz inequality the total variation is at most sqrt(chi^2)/2, in both directions, and for T steps
 
         chi^2 = (1 + q^2 (e^s - 1))^T - 1 <= y e^y,   y = T q^2 s e^{s/2 + s^2/24},   s = 1/sigma^2,
 
-    as sinh x <= x e^{x^2/6}. Of many steps that hardly any record joins it is close, where (1 - q)^T leaves much more
+    as sinh x <= x e^{x^2/6}. It is close for many steps that hardly any record joins, where (1 - q)^T leaves much more
     and laws round as much in every step.
     """
-    # numbers beyond those at which nothing is left of the bound, 1, count as these: slopes stay numbers
+    # fields are capped where the bound is 1 anyway, so that slopes stay numbers
     log_s = xp.minimum(-2.0 * xp.log(mechanism.mechanism.noise_multiplier), 10.0)
     s = xp.exp(log_s)
     parts = (
@@ -90,7 +90,7 @@ def _floor(mechanism: PoissonSampled, log_delta: NDArray[Any]) -> NDArray[Any]:
 
 
 def participation_on_host(draws: Draws, theorem: str) -> BracketMethod:
-    """A method (class `BracketMethod`) of the same upper ends, one concrete point at a time; 0 from below."""
+    """A method (class `BracketMethod`) with the same upper ends, one concrete point at a time; its lower ends are 0."""
 
     def bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
         given: Any = np.array([target])
@@ -118,5 +118,5 @@ PARTICIPATION = ProfileMethod(
     floor=_floor,
     numpy=FEW_TOGETHER,
 )
-# of a base that nothing else answers on lanes, where this alone would stand for a bound
+# for bases that no other method answers on lanes, where this alone would pass for a bound
 PARTICIPATION_ON_HOST = participation_on_host(_of_steps, _FACTS["theorem"])

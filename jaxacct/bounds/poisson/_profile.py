@@ -26,12 +26,12 @@ from jaxacct.mechanisms import Gaussian, PoissonSampled, RandomAllocation
 # step composed: where that would exceed the second number, a coarser grid is the tighter one.
 _RESOLUTION, _MIN_RESOLUTION = 12.0, 4.0
 _ROUNDING, _MAX_ROUNDING = 1e-2, 1.0
-# Rare large losses beside small typical ones make a wide grid. In the remove direction, where they are the first
-# distribution's, a finer one costs more in rounding of its transform than it gains (measured); it is also slower.
+# Rare large losses beside small typical ones make a wide grid. In the remove direction, where the first distribution
+# has them, a finer grid costs more in rounding of its transform than it gains (measured); it is also slower.
 _MAX_CELLS = {Direction.REMOVE: 2.0**15, Direction.ADD: 2.0**17}
 # In the add direction the loss is at most -T log(1 - q), and with few steps large epsilons are read just below it.
 _TOP_POINTS = 512.0  # grid points wanted up to about that largest loss
-_TAIL = 1e-32  # mass that discretising a step may book at 0 and at infinity
+_TAIL = 1e-32  # mass that discretising a step may move to 0 and to infinity
 _NUM_TILTS = 60  # exponents tried in a guess of log delta, which decides only where a distribution is sharp
 
 _NUMBERS = (numbers.Real, np.ndarray, Array)
@@ -85,7 +85,7 @@ def _parts(base: Any, steps: tuple[Steps, ...], direction: Direction) -> list[tu
 
 
 def _log_delta_guess(parts: list[tuple[Pld, int]], epsilon: float) -> float:
-    """About log delta at `epsilon`: Chernoff's inf_a K(a) - a epsilon for P(loss > epsilon), over 1 + a."""
+    """log delta at `epsilon`, approximately: Chernoff's inf_a K(a) - a epsilon for P(loss > epsilon), over 1 + a."""
     logs = [(pld.losses[m], np.log(pld.masses[m]), count) for pld, count in parts for m in [pld.masses > 0]]
     widest = max(float(np.abs(losses).max()) for losses, _, _ in logs)
     last, best, guess = 0.0, 0.0, 0.0
@@ -115,10 +115,10 @@ def poisson_pld(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> Pld:
-    """A `Pld` that dominates Poisson-sampled steps of `base`, rate after rate, in one direction: an upper bound.
+    """A `Pld` that dominates the Poisson-sampled `steps` of `base`, composed, in one direction: an upper bound.
 
     Zhu, Dong & Wang 2022, Theorem 11. Sharp where delta is about `delta`, or at `epsilon`; given neither, everywhere
-    (slower). Where rounding leaves nothing (sum of steps over the standard deviation of a step's loss above 7e13) all
+    (slower). Where rounding leaves no bound (sum of steps over the standard deviation of a step's loss above 7e13) all
     mass is at infinity.
     """
     parts = _parts(base, steps, direction)

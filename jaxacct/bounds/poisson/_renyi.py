@@ -1,8 +1,8 @@
 """Renyi divergences of Poisson-sampled Gaussian and Laplace steps.
 
-Mironov, Talwar & Zhang 2019, "Renyi differential privacy of the sampled Gaussian mechanism". Of Laplace steps Zhu,
-Dong & Wang 2022, Theorem 11: a step's pair is (1-q) Q + q P against Q, P and Q the release's own, so that the moments
-are those of 1 - q + q Y under Q, Y = dP/dQ.
+Mironov, Talwar & Zhang 2019, "Renyi differential privacy of the sampled Gaussian mechanism". For Laplace steps Zhu,
+Dong & Wang 2022, Theorem 11: a step's pair is (1-q) Q + q P against Q, where P and Q are the release's own, so that the
+moments are those of 1 - q + q Y under Q, Y = dP/dQ.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def poisson_add_rdp(mechanism: PoissonSampled, *, orders: Sequence[float]) -> ja
     return xp.minimum(rdp, poisson_rdp(mechanism, orders=orders))
 
 
-_NUM_NODES = 1025  # of the rule between the two atoms: it errs upward, by its step squared
+_NUM_NODES = 1025  # of the quadrature rule between the two atoms: it errs upward, by its step squared
 _WHOLE_SLACK = 2.0**-48  # of the logarithms in the binomial sum, for each unit of the order
 
 
@@ -66,7 +66,7 @@ def _laplace_largest(mechanism: PoissonSampled, *, add: bool) -> jax.Array:
 
 
 def _laplace_at_nodes(mechanism: PoissonSampled, *, orders: Sequence[float], add: bool) -> jax.Array:
-    """Divergences [A, L] of one step at real orders, by a rule that errs upward; the largest loss where x is large."""
+    """Divergences [A, L] of one step at real orders, by quadrature that errs upward; the largest loss at large x."""
     x, q = top_of(mechanism.mechanism), jnp.asarray(mechanism.sampling_prob)
     found = ratio_rdp(laplace_points(x, _NUM_NODES), q, orders=orders, add=add, defects=(0.0, 0.0))
     largest = _laplace_largest(mechanism, add=add)
@@ -89,10 +89,10 @@ def _whole_orders(mechanism: PoissonSampled, orders: Sequence[float]) -> jax.Arr
 def laplace_rdp(mechanism: PoissonSampled, *, orders: Sequence[float], add: bool) -> jax.Array:
     """Renyi divergences [A, L], one direction, rounded up, of T Poisson-sampled Laplace steps; orders >= 1.
 
-    By a rule on the density of Y that errs upward (`jaxacct.divergence._ratio_moments.laplace_points`): the moments
-    E_Q[(1 - q + q Y)^a], in the add direction E_Q[(1 - q + q Y)^-(a-1)]. In the remove direction whole orders by the
-    binomial sum over the moments of Mironov 2017, Proposition 6, exact but for rounding, and others by the least of the
-    chord between whole orders and of the rule.
+    A quadrature rule on the density of Y that errs upward (`jaxacct.divergence._ratio_moments.laplace_points`) gives
+    the moments E_Q[(1 - q + q Y)^a], in the add direction E_Q[(1 - q + q Y)^-(a-1)]. In the remove direction whole
+    orders use the binomial sum over the moments of Mironov 2017, Proposition 6, exact but for rounding, and others the
+    lesser of the chord between whole orders and the rule.
     """
     if add:
         return compose_rdp([(_laplace_at_nodes(mechanism, orders=orders, add=True), mechanism.num_steps)])

@@ -16,9 +16,9 @@ from jaxacct.bounds.poisson._profile import Steps, poisson_pld
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import Composed, PoissonSampled
 
-_WIDTH = 1e-6  # what the contour aims at, of the answer
-_WIDE = 1e-4  # and the width of its ends beyond which the loss distribution is asked too
-_FEWEST_DIGITS = -300  # of the delta at which a loss distribution is made sharp, whatever delta is asked
+_WIDTH = 1e-6  # relative width at which the contour aims
+_WIDE = 1e-4  # relative width of its ends beyond which the loss distribution is asked too
+_FEWEST_DIGITS = -300  # least log10 of the delta at which a loss distribution is made sharp, whatever delta is asked
 
 
 def poisson_delta(base: Any, steps: tuple[Steps, ...], direction: Direction, epsilon: float) -> float:
@@ -33,9 +33,9 @@ def poisson_delta(base: Any, steps: tuple[Steps, ...], direction: Direction, eps
 
 
 def poisson_epsilon(base: Any, steps: tuple[Steps, ...], direction: Direction, delta: float) -> float:
-    """float: epsilon at `delta` of Poisson-sampled steps of `base`, upper bound in one direction; inf for none.
+    """float: epsilon at `delta` of Poisson-sampled steps of `base`, upper bound in one direction, or inf.
 
-    Zhu, Dong & Wang 2022, Theorem 11. inf where `delta` is 0, as a share of a tiny one may be.
+    Zhu, Dong & Wang 2022, Theorem 11. inf where `delta` is 0, as a share of a tiny delta may be.
     """
     if not delta > 0.0:
         return math.inf
@@ -48,7 +48,7 @@ def poisson_epsilon(base: Any, steps: tuple[Steps, ...], direction: Direction, d
 
 @functools.lru_cache(maxsize=8)
 def _pld_near(base: Any, steps: tuple[Steps, ...], direction: Direction, digits: int) -> Pld:
-    """A loss distribution that is sharp at deltas of about 10^`digits`: one for all questions close to each other."""
+    """A loss distribution that is sharp at deltas of about 10^`digits`: one serves all questions near each other."""
     return poisson_pld(base, steps, direction, delta=10.0**digits)
 
 
@@ -60,7 +60,7 @@ def _contour(base: Any, steps: tuple[Steps, ...], query: Query, target: float, d
 
 
 def _upper(ends: Ends[float], otherwise: Callable[[], float]) -> float:
-    """The upper end, and where the ends are far from each other the lesser of it and another upper bound."""
+    """The upper end or, where the two ends are far apart, the lesser of it and another upper bound."""
     if ends.upper < math.inf and ends.upper - ends.lower <= _WIDE * ends.upper:
         return ends.upper
     return min(ends.upper, otherwise())

@@ -45,8 +45,8 @@ from jaxacct.mechanisms import (
     Shuffled,
 )
 
-_WINDOW_BYTES = 400  # bytes of working memory for one count: windows of them stand in some dozens of arrays
-_TABLE_BYTES = 64  # bytes for one count and node, where a kernel holds a table of both
+_WINDOW_BYTES = 400  # bytes of working memory per count: some dozens of arrays hold a window of counts
+_TABLE_BYTES = 64  # bytes per count and node, where a kernel holds a table of both
 
 
 def _window_bytes(
@@ -68,8 +68,8 @@ def _window_bytes(
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
     """A method that answers by a privacy profile (class ProfileMethod), in the one direction that there is.
 
-    `numpy=NO_POINT` among `rest` has single questions compiled too, where NumPy would take longer than a program that
-    is asked twice.
+    `numpy=NO_POINT` in `rest` compiles even single questions, where NumPy would take longer than a program that is
+    asked twice.
     """
     return ProfileMethod(
         name=name,
@@ -99,17 +99,17 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
 
 
 def has_several_rounds(mechanism: Shuffled | CheckIn) -> bool:
-    """A bool: whether some point of the batch has more than one round; assumed where their number is traced."""
+    """bool: whether some point of the batch has more than one round; assumed where their number is traced."""
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) > 1))
 
 
 def has_one_round(mechanism: Shuffled | CheckIn) -> bool:
-    """A bool: whether some point of the batch has one round; assumed where their number is traced."""
+    """bool: whether some point of the batch has one round; assumed where their number is traced."""
     return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) == 1))
 
 
 def in_one_round(mechanism: Shuffled | CheckIn) -> Role:
-    """A Role (class `Role`): of what bounds one round, where brackets know noise better than it does."""
+    """The role (class `Role`) of a method for one round; for reports with noise, brackets are tighter than it is."""
     if not has_one_round(mechanism):
         return Role.BY_NAME
     return Role.IN_PROGRAMS if has_noise(mechanism) else Role.QUICK
@@ -154,7 +154,7 @@ _CLOSED_CLONES = profile_method(
     role=Role.BY_NAME,
     regime="one round; log(4 s/delta) <= n e^-eps0 / 16, s = tanh(eps0/2)",
 )
-_FEW_ORDERS, _LOW_ORDER = 16, 1024.0  # whose outcomes NumPy sums in less time than a program is compiled in
+_FEW_ORDERS, _LOW_ORDER = 16, 1024.0  # up to so many orders, up to this one, NumPy's sums are quicker than compiling
 
 
 def _sums_quickly(*, orders: Sequence[float] = ()) -> bool:
@@ -247,7 +247,7 @@ _SIGNS = profile_method(
     below=itself,
     regime="one round",
 )
-# lower bounds on the mechanism itself, whose reports anybody can add or cut to signs
+# lower bounds on the mechanism itself, whose reports anybody can add up or reduce to their signs
 REPORTS_FROM_BELOW = (
     profile_method(
         "sum of the reports",
@@ -266,8 +266,8 @@ _LAWS = laws_of_reports(role=only_where(has_several_rounds, Role.BEST_IN_PROGRAM
 _BLANKET, _BLANKET_ROUNDS = BLANKET_TOO
 _FIRST, _ROUNDS = (COMPOSED, _BLANKET, _LAWS, _CLONES), (_CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
 
-# In the order in which they are asked, after their cost: several rounds are known closely by their loss distribution,
-# which spares the others. Gaussian reports: `jaxacct.bounds.check_in`
+# In the order in which they are asked, by their cost: several rounds are known closely by their loss distribution,
+# which spares the others. Gaussian reports are in `jaxacct.bounds.check_in`
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Shuffled, LocalRandomizer): (
         COMPOSED,

@@ -33,7 +33,7 @@ def pure_profile(*, window: int) -> Profile:
 
 
 class Guarantee(NamedTuple):
-    """What holds is (epsilon, exp(log_delta)); each [L]."""
+    """The guarantee (epsilon, exp(log_delta)); each field is [L]."""
 
     epsilon: jax.Array
     log_delta: jax.Array

@@ -3,7 +3,7 @@
 Feldman, McMillan & Talwar 2021, "Hiding Among the Clones"; where no paper is named, theorems are theirs. Replace-one
 adjacency; the pairs are symmetric, so there is one direction. Outside a theorem's regime an upper bound is inf (log
 delta 0), a lower one 0 (log delta -inf). `mechanism` holds lanes, `log_delta` is the log of the target, and both
-`log_delta` and `epsilon` are [L]. Sizes after the star are static, from the function named `.._statics` above.
+`log_delta` and `epsilon` are [L]. Keyword-only sizes are static, from the functions named `.._statics`.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def closed_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array) -> jax.Array
 def closed_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array) -> jax.Array:
     """Log delta [L] of one round in closed form, rounded up: Feldman, McMillan & Talwar 2021, Theorem 3.1 (CL-S1).
 
-    Upper bound, the inverse of `closed_upper_epsilon`; 0 where that says nothing.
+    Upper bound, the inverse of `closed_upper_epsilon`; 0 where that gives no bound.
     """
     n, _, local = pair_lanes(mechanism)
     value = closed_form_log_delta(n, pure_parameters(local), epsilon)
@@ -240,7 +240,7 @@ def composed_upper_epsilon(
 
 
 def composed_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, **_: Any) -> jax.Array:
-    """Log delta [L], always 0 (delta <= 1): this bound gives epsilon only. For delta the loss distribution is asked."""
+    """Log delta [L], always 0 (delta <= 1): this bound gives epsilon only; the loss distribution gives delta."""
     return xp.zeros_like(epsilon)
 
 
@@ -253,8 +253,8 @@ def response_statics(mechanism: Shuffled) -> dict[str, Any]:
 def response_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, blocks: int) -> jax.Array:
     """Epsilon [L] of shuffled binary randomized response, rounded down: Feldman, McMillan & Talwar 2021, Appendix G.
 
-    Lower bound, one round of however many (CL-S16): binary randomized response is one of the randomizers that the
-    mechanism may have, so that no bound for all of them can be lower.
+    Lower bound from one round, however many there are (CL-S16): binary randomized response is one of the randomizers
+    that the mechanism may have, so no bound for all of them can be lower.
     """
     n, _, local = pair_lanes(mechanism)
     value = binary_response_epsilon(log_delta, n, local, window=blocks)

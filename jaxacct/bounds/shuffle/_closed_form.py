@@ -1,8 +1,8 @@
 """Feldman, McMillan & Talwar 2021, "Hiding Among the Clones": the closed forms (CL-S1, CL-S3, CL-S9, CL-S10, CL-S11).
 
-Every one is the same statement. `num_reports` = n reports are shuffled; a foreign report is, with probability
-`clone_prob` = p at least, a clone of one of the two candidate reports, each as likely; the differing record shows in
-its own report with probability `weight` = w at most. Then the two laws are (epsilon, delta)-indistinguishable for
+They all make the same statement. `num_reports` = n reports are shuffled; any other user's report is, with probability
+at least `clone_prob` = p, a clone of one of the two candidate reports, each equally likely; the differing record shows
+in its own report with probability at most `weight` = w. Then the two laws are (epsilon, delta)-indistinguishable for
 
     epsilon = log(1 + w (8 sqrt(L / (p n)) + 8 / (p n))),   L = log(4 w / delta) <= p n / 16:
 
@@ -23,7 +23,7 @@ _ULPS = 128  # the certificate's rounding, in ulp; some 20 occur at most: three 
 
 
 class ClonesParameters(NamedTuple):
-    """What the closed form asks of a randomizer, float64 lanes [L].
+    """What the closed form needs to know of a randomizer, float64 lanes [L].
 
     Attributes:
       clone_prob: p in [0, 1].
@@ -63,7 +63,7 @@ def closed_form_epsilon(num_reports: jax.Array, parameters: ClonesParameters, lo
 
 
 def closed_form_log_delta(num_reports: jax.Array, parameters: ClonesParameters, epsilon: jax.Array) -> jax.Array:
-    """Log delta [L] at `epsilon` >= 0, the inverse of `closed_form_epsilon`, rounded up; 0 where it says nothing.
+    """Log delta [L] at `epsilon` >= 0, the inverse of `closed_form_epsilon`, rounded up; 0 where it gives no bound.
 
         L = p n ((e^epsilon - 1)/(8 w) - 1/(p n))^2, at most p n / 16;   delta = 4 w e^-L.
 

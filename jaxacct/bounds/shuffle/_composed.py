@@ -13,8 +13,8 @@ from jaxacct.bounds._clones_pair import concrete_pair, has_pair
 from jaxacct.divergence.clones._composed import composed_ends
 from jaxacct.special import up
 
-_MOST_LOCAL = 30.0  # local epsilon from which on the pair's moments are left to others
-_MOST_ROUNDS = 2.0**40  # more rounds are left to others: a moment's rounding grows with them
+_MOST_LOCAL = 30.0  # a larger local epsilon is left to other methods
+_MOST_ROUNDS = 2.0**40  # more rounds are left to other methods: a moment's rounding error grows with them
 
 
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:

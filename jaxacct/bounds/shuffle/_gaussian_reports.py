@@ -1,9 +1,8 @@
-"""Shuffled Gaussian reports on lanes: upper bounds, purified and then shuffled, or without the shuffle; lower bounds.
+"""Upper and lower bounds for shuffled Gaussian reports, on lanes; a lower bound for Laplace reports from their signs.
 
-The signs of Laplace reports are a lower bound too.
-
-Upper bounds by Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8. Lower bounds by what anybody can
-compute from the reports: their sum, or their signs. Replace-one adjacency.
+Upper bounds come from pure reports in place of the Gaussian ones (Feldman, McMillan & Talwar 2021, Lemma 3.7
+(corrected) and Theorem 3.8), or leave the shuffle out. Lower bounds come from what anybody can compute from the
+reports: their sum, or their signs. Replace-one adjacency.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def gaussian_upper_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, window:
     """Epsilon [L] of one round of Gaussian reports, rounded up: replaced by pure ones, then the clones pair.
 
     Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Upper bound, replace-one adjacency,
-    the least over local epsilons, on lanes over a grid of them; inf for several rounds.
+    the least over local epsilons (on lanes, over a grid of them); inf for several rounds.
     """
     del pure
     if not is_jax(*_trees.leaves(mechanism), log_delta):
@@ -94,7 +93,7 @@ def _one_by_one(
 
 
 def _gaussian_local_mu(mechanism: Shuffled) -> jax.Array:
-    """The mu [L] of all rounds of one user's Gaussian reports, unshuffled: two data are 2 clipping norms apart."""
+    """The mu [L] of all rounds of one user's Gaussian reports, unshuffled: two records are 2 clipping norms apart."""
     single = up(2.0 / mechanism.mechanism.noise_multiplier, 8)
     return compose_gaussian_mu([(single, mechanism.num_epochs)])
 
@@ -119,9 +118,9 @@ def gaussian_local_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array) -> j
 def sum_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array) -> jax.Array:
     """Epsilon [L] of the sums of the reports of each round, rounded down; no valid epsilon of the mechanism is lower.
 
-    One user's data are 2 clipping norms apart, and the sum of n reports has noise of noise_multiplier sqrt(n) norms in
-    that direction: several rounds are one Gaussian mechanism, exactly. Lower bound, replace-one adjacency, any number
-    of rounds; with one report a round it is the mechanism.
+    A user's two records are 2 clipping norms apart, and the sum of n reports has noise of noise_multiplier sqrt(n)
+    norms in that direction: several rounds are one Gaussian mechanism, exactly. Lower bound, replace-one adjacency, any
+    number of rounds; with one report per round the sum is the mechanism itself.
     """
     return gaussian_epsilon_from_below(log_delta, _sum_mu(mechanism))
 
@@ -143,9 +142,9 @@ def _sum_mu(mechanism: Shuffled) -> jax.Array:
 def signs_lower_epsilon(mechanism: Shuffled, log_delta: jax.Array, *, blocks: int) -> jax.Array:
     """Epsilon [L] of the signs of the reports of one round, rounded down; no valid epsilon of the mechanism is lower.
 
-    Signs along the line between two data, 2 / noise_multiplier standard deviations apart, are binary randomized
-    response: Feldman, McMillan & Talwar 2021, Appendix G (CL-S16). Lower bound, replace-one adjacency, one round of
-    however many. Above `sum_lower_epsilon` where noise multipliers are below about 0.8.
+    Signs along the line between two records, 2 / noise_multiplier standard deviations apart, are binary randomized
+    response: Feldman, McMillan & Talwar 2021, Appendix G (CL-S16). Lower bound, replace-one adjacency, from one round,
+    however many there are. Above `sum_lower_epsilon` where noise multipliers are below about 0.8.
     """
     n = xp.asarray(mechanism.num_reports, xp.float64)
     local = sign_local_epsilon(mechanism.mechanism, n)
@@ -168,7 +167,7 @@ def sign_local_epsilon(randomizer: GaussianReports | LaplaceReports, lanes: jax.
 
 
 def _sign_of_gaussian(randomizer: GaussianReports, lanes: jax.Array) -> jax.Array:
-    """The two data are 2 / noise_multiplier standard deviations apart; a tail errs by 32 (1 + x^2) ULP."""
+    """The two records are 2 / noise_multiplier standard deviations apart; a tail errs by 32 (1 + x^2) ULP."""
     half = 1.0 / randomizer.noise_multiplier * xp.ones_like(lanes)
     loss = log_normal_tail(-half) - log_normal_tail(half)
     return xp.maximum(down(loss, 4) - 66.0 * ULP * (1.0 + half * half), 0.0)

@@ -60,7 +60,7 @@ def blanket_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_clon
 def elsewhere_lower_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, num_clones: int) -> jax.Array:
     """Log delta [L] of k-ary randomized response where no other record holds the two values, rounded down (CL-S10).
 
-    Lower bound on the mechanism, one round of however many, replace-one adjacency, for k >= 3; -inf for k = 2.
+    Lower bound on the mechanism from one round, however many there are; replace-one adjacency, k >= 3; -inf for k = 2.
     """
     n, _, local = pair_lanes(mechanism)
     k = mechanism.mechanism.num_categories * xp.ones_like(n)

@@ -30,7 +30,7 @@ from jaxacct.mechanisms import Shuffled
 
 _LOG_END = -60.0  # log delta at which the grid of losses stops, or at MAX_LOSS: what is left is an infinite loss
 _MAX_POINTS = 2**16  # losses on a grid; a step that needs more is refused: memory and time
-_HOST_POINTS = 2**11  # losses for which NumPy is quicker than a compilation: from .3 ms each, to 2 for many reports
+_HOST_POINTS = 2**11  # up to so many losses NumPy is quicker than a compilation: .3 ms each, 2 for many reports
 _THEOREM = "Feldman, McMillan & Talwar 2021, Theorem 3.2"
 
 
@@ -56,7 +56,7 @@ def _last_loss(
 def shuffled_scale(mechanism: Shuffled) -> tuple[float, int]:
     """(count times squared scale of one round's loss, count), a float and an int; 4 s^2 E[1/m] in the Gaussian limit.
 
-    No bound: it says how fine a grid of losses should be.
+    Not a bound: it decides how fine a grid of losses should be.
     """
     n, p, local = concrete_pair(mechanism)
     some = -math.expm1(n * math.log1p(-p)) if p < 1.0 else 1.0

@@ -1,9 +1,9 @@
-"""One round of shuffled Gaussian reports, one concrete question on the host: the least over all local epsilons.
+"""One round of shuffled Gaussian reports, one concrete question on the host: the least bound over all local epsilons.
 
 Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8): pure reports of any local epsilon l take
-the place of Gaussian ones, and delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l) for every l. The l where that is
-the least near the answer is found first, then its root. The sum was evaluated at the answer, so that it holds wherever
-the search ends.
+the place of Gaussian ones, and delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l) for every l. First comes the l at
+which that sum is the least near the answer, then the root of the sum at this l. The sum is evaluated at the answer,
+which therefore holds wherever the search ends.
 """
 
 import math
@@ -29,12 +29,12 @@ from jaxacct.bounds.shuffle._which_reports import (
 )
 from jaxacct.divergence.clones._profile import window_for
 
-_AIM = 2e-11  # in log delta: how far below the target the root is sought; and up to five times as far it is accepted
-_CLOSE = 1e-10  # relative width of the bracket of a root that is not narrowed further
+_AIM = 2e-11  # in log delta: the root is sought this far below the target, and accepted up to five times as far below
+_CLOSE = 1e-10  # relative width at which the bracket of a root is no longer narrowed
 _STEPS = 40  # of the search for a root: where it ends, the least certified point so far is the answer
-_STEEPER = 4.0  # a slope is taken to grow by no more than this within the bracket of a root that may not exist
-_ABOUT = np.array([0.998, 0.9995, 1.0, 1.0005, 1.002])  # factors of the local epsilon that are tried at last, for delta
-_NO_GAIN = 0.995  # guess over the least epsilon that costs no pure delta, from which on that is the answer
+_STEEPER = 4.0  # a slope is assumed to grow by no more than this within the bracket of a root that may not exist
+_ABOUT = np.array([0.998, 0.9995, 1.0, 1.0005, 1.002])  # factors of the local epsilon that are tried last, for delta
+_NO_GAIN = 0.995  # from this guess on, over the least epsilon at which the pure delta is 0, the latter is the answer
 
 
 class _Round:
@@ -58,7 +58,7 @@ class _Round:
         return found
 
     def unamplified(self, local: Real, log_delta: float) -> float:
-        """The least of `local` [G] that holds as an epsilon at `log_delta`, where the pure delta is 0; inf for none."""
+        """The least of `local` [G] that is an epsilon at `log_delta`, as the pure delta is 0 there; inf if none is."""
         _, epsilon, log_cost = self._lanes(local)
         pure: Any = np.full_like(local, -math.inf)
         cost = with_replacement_cost(Guarantee(epsilon, pure), log_cost).log_delta
@@ -67,7 +67,7 @@ class _Round:
     def epsilon(self, local: float, start: float, log_delta: float, known: float) -> float:
         """The epsilon at `log_delta` of one local epsilon, rounded up; inf if none below `known` is found.
 
-        Newton's steps inside a bracket: log delta falls, and then it may rise, so that it is sought where it falls.
+        Newton's steps inside a bracket: log delta falls and then may rise, so the root is sought where it falls.
         """
         at = np.array([local])
         low, high, best = 0.0, min(local, known), math.inf
@@ -104,7 +104,7 @@ def _stays_above(falling: tuple[float, float] | None, rising: tuple[float, float
 
 
 def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: float) -> float:
-    """Epsilon, a float, of one round, rounded up, the least found over the local epsilons of pure reports.
+    """float: epsilon of one round, rounded up, the least found over the local epsilons of pure reports.
 
     Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Upper bound, replace-one adjacency;
     inf where no local epsilon gives one.
@@ -125,7 +125,7 @@ def one_round_epsilon(num_reports: float, noise_multiplier: float, log_delta: fl
 
 
 def one_round_log_delta(num_reports: float, noise_multiplier: float, epsilon: float) -> float:
-    """Log delta, a float, of one round, rounded up, the least found over the local epsilons of pure reports.
+    """float: log delta of one round, rounded up, the least found over the local epsilons of pure reports.
 
     Upper bound, as `one_round_epsilon`.
     """

@@ -1,11 +1,11 @@
-"""Several rounds of shuffled Gaussian reports, or check-ins, by pure reports in their place, one question at a time.
+"""Several rounds of shuffled Gaussian reports, or check-ins, with pure reports in their place, one question at a time.
 
 Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Replace-one adjacency; one direction
-serves. Whatever is known of rounds of pure reports, of any local epsilon l, holds for Gaussian ones with
+serves. A bound D_l on rounds of pure reports, of any local epsilon l, gives one for Gaussian reports:
 
-    delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l):
+    delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l).
 
-the loop is asked for D_l, at the l that a guess finds best.
+`Bracketing.ask` is asked for D_l, at the l that a guess finds best.
 """
 
 import dataclasses
@@ -34,13 +34,13 @@ from jaxacct.bounds.shuffle._which_reports import (
 from jaxacct.conversion import delta_from_log
 from jaxacct.mechanisms import CheckIn, LocalRandomizer, Shuffled
 
-# How far above its guess epsilon is paid for, relative; and, while an answer is beyond that, how far above the answer.
+# The cost K is taken at an epsilon this far above the guess, relative; then, if the answer is beyond that, above it.
 _ABOVE = (0.03, 0.03, 0.1)
-# The guess is brought to what was found, and another local epsilon asked about, until it changes by less than this, in
-# the logarithm of its factor (of delta, of epsilon), or so often.
+# The guess is fitted to what was found, and another local epsilon is asked about, until the logarithm of its factor
+# changes by less than this (for delta, for epsilon), or this many times.
 _NEAR_DELTA, _NEAR, _TRIES = 0.01, 0.1, 2
-_TELLS = 1e-3  # share of epsilon from which on it is asked once more, where too much was paid for
-_TINY, _ROUGHLY = -35.0, 0.2  # a log delta below which delta is asked within that relative width: more takes seconds
+_TELLS = 1e-3  # epsilon is asked once more if too high a cost was assumed and this share of it may be gained
+_TINY, _ROUGHLY = -35.0, 0.2  # below this log delta, delta is found to this relative width only: less takes seconds
 _CLOSE = 1e-4  # how far above an answer the next one is expected at most, relative
 # Factor of the first guess: rounds of check-ins are composed by Renyi divergences.
 _STRETCH: dict[type, float] = {Shuffled: 1.0, CheckIn: 1.08}
@@ -51,7 +51,7 @@ def _run(mechanism: Shuffled | CheckIn) -> GaussianRun:
 
 
 def _log_cost(run: GaussianRun, local: float) -> Any:
-    """Log K [1], rounded up: for the reports of all rounds that are expected."""
+    """Log K [1], rounded up, for the expected number of reports of all rounds."""
     lanes: Any = (np.array([x]) for x in (run.num_users * run.prob, local, 1.0 / run.noise_multiplier, run.rounds))
     return log_gaussian_replacement_cost(*lanes)
 
@@ -72,7 +72,7 @@ def _pure(mechanism: Shuffled | CheckIn, local: float) -> Shuffled | CheckIn:
 
 
 class _Asked(NamedTuple):
-    """What the loop says of pure reports: their epsilon, the log of their delta, and of delta with the cost."""
+    """An answer for pure reports: their epsilon, the log of their delta, and the log of delta with the cost."""
 
     epsilon: float
     log_pure: float
@@ -82,7 +82,7 @@ class _Asked(NamedTuple):
 def _ask_epsilon(
     mechanism: Shuffled | CheckIn, run: GaussianRun, local: float, delta: float, at: Bracketing, paid: float
 ) -> _Asked | None:
-    """The epsilon of pure reports at what is left of `delta` where epsilon `paid` is paid for; None if nothing is."""
+    """The epsilon of pure reports at what the cost at epsilon `paid` leaves of `delta`; None if nothing is left."""
     log_cost = _log_cost(run, local)
     left = _left(delta, paid, log_cost)
     if not left > 0.0:
@@ -104,7 +104,7 @@ def _epsilon(mechanism: Shuffled | CheckIn, delta: float, at: Bracketing) -> flo
 
 
 def _paid_epsilon(mechanism: Shuffled | CheckIn, run: GaussianRun, delta: float, at: Bracketing, local: float) -> float:
-    """Epsilon at `delta` of one local epsilon, rounded up; inf where replacing is not paid for at what is found."""
+    """Epsilon at `delta` of one local epsilon, rounded up; inf where `delta` does not cover the cost there."""
     asked = _ask_epsilon(mechanism, run, local, delta, at, 0.0)
     if asked is not None:
         asked = _ask_epsilon(mechanism, run, local, delta, at, asked.epsilon * (1.0 + _ABOVE[0]))
@@ -183,4 +183,4 @@ PURIFIED_ROUNDS = BracketMethod(
     role=only_where(lambda mechanism: not has_noise(mechanism), Role.QUICK),
     regime="several rounds",
 )
-"""Gaussian reports over several rounds, by what the loop knows of pure ones."""
+"""Gaussian reports over several rounds, by the bounds on pure ones."""

@@ -17,7 +17,7 @@ from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 from jaxacct.special._namespace import stop_gradient, xp
 
 _ULPS = 128  # the certificate's rounding, in ulp; some 40 occur at most: functions of 4 each, and products
-_LARGEST_WINDOW = 2**16  # outcomes that are summed at most; the rest is bounded
+_LARGEST_WINDOW = 2**16  # most outcomes that are summed; the rest is bounded
 
 
 def composition_window(count: float) -> int:

@@ -2,7 +2,7 @@
 
 Upper bounds on the Renyi divergence of one shuffle of n reports, each from the same eps-LDP randomizer; replace-one
 adjacency, both directions. E = e^eps. These are the paper's own bounds, as printed where they are true. None is below
-`mixture_rdp` (`_special_pairs_exact`), which is what to use. Unless a docstring says otherwise a bound is neither
+`mixture_rdp` (`_special_pairs_exact`), which is the one to use. Unless a docstring says otherwise a bound is neither
 capped by the unshuffled report nor monotone in the order; `repaired` makes it both.
 """
 
@@ -38,7 +38,7 @@ def cap_rdp(local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
 
 
 def mean_copies(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """The mean number [L] of other reports that are as if from the differing record's other value, (n - 1)/E."""
+    """The mean number [L] of other reports that are as if sent for the differing record's other value, (n - 1)/E."""
     return (num_reports - 1.0) * xp.exp(-local_epsilon)
 
 

@@ -34,7 +34,7 @@ from jaxacct.special import log1p, log_sum_exp, log_up, softplus, up
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
 from jaxacct.special._namespace import stop_gradient, xp
 
-_MAX_NODES = 2**13  # values of m that are summed at most; fewer are certified too, only looser
+_MAX_NODES = 2**13  # most values of m that are summed; fewer are certified too, only looser
 
 
 class MixtureLayout(NamedTuple):

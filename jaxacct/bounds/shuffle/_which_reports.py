@@ -1,8 +1,8 @@
 """Which pure reports replace Gaussian ones: the local epsilon at which the answer is the least, on the host.
 
-A report of local epsilon l costs more delta the smaller l is (`_approximate`), and tells more the larger it is; every l
-is certified, so that what is here steers tightness and time only. First a guess, by the Gaussian limit of the clones
-pair, at many l at once; then a search near it, by the same guess or by certified values.
+Pure reports of local epsilon l cost more delta the smaller l is (`_approximate`), and reveal more the larger it is.
+Every l is certified, so this module affects tightness and time only. First comes a guess, by the Gaussian limit of the
+clones pair, at many l at once; then a search near it, by the same guess or by certified values.
 """
 
 import math
@@ -19,24 +19,24 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 # From local epsilons [G] and one epsilon to (log delta, its slope in epsilon), each [G].
 Total = Callable[[Real, float], tuple[Real, Real]]
 
-# Local epsilons that are guessed about, over twice the inverse of the noise multiplier: how many standard deviations of
-# the noise a report is cut at. From where nearly all of it is cut to where what is cut is no double.
+# Local epsilons of the guess, in units of 2 / noise_multiplier: the number of standard deviations of the noise at which
+# a report is cut. They range from where nearly all of it is cut off to where what is cut off underflows.
 _DEVIATIONS = np.geomspace(0.05, 40.0, 300)
 _LARGEST = 30.0  # local epsilon beyond which reports hide nothing
 _PASSES = 5  # for the delta that replacing leaves, which depends on epsilon
-_WIDTHS = (0.1, 0.02, 0.004, 0.0008)  # between local epsilons, of their logarithms, one after the other
-_MOVES = 8  # of five points at most, with one width
+_WIDTHS = (0.1, 0.02, 0.004, 0.0008)  # spacings of the logarithms of local epsilons, used in turn
+_MOVES = 8  # most moves of the five points, with one width
 _FIVE = np.arange(-2.0, 3.0)
 # Where a guess was too small for its cost: factors by which it grows, in turn.
 _RUNGS = (1.005, 1.01, 1.02, 1.04, 1.08, 1.15, 1.25, 1.4, 1.6, 2.0)
-_STRETCHES, _HALVINGS = 6.0, 20  # logarithms of the factor that are looked at, and how often they are halved
+_STRETCHES, _HALVINGS = 6.0, 20  # the largest |logarithm| of the factor, and the number of halvings of its range
 
 
 class GaussianRun(NamedTuple):
     """Floats: users, probability that one reports, noise multiplier, and rounds.
 
     Attributes:
-      stretch: factor of the mu of pure reports in the Gaussian limit, by which a guess is brought to what was found.
+      stretch: factor of the mu of pure reports in the Gaussian limit, which fits the guess to what was found.
     """
 
     num_users: float
@@ -60,14 +60,14 @@ def run_of(mechanism: Shuffled | CheckIn) -> GaussianRun:
 
 
 class Guess(NamedTuple):
-    """Local epsilons, and about the answers at them, each [G]; inf where replacing costs too much."""
+    """Local epsilons, and approximate answers at them, each [G]; inf where replacing costs too much."""
 
     local_epsilon: Real
     answer: Real
 
     @property
     def best(self) -> tuple[float, float]:
-        """(local epsilon, about its answer) of the least."""
+        """(local epsilon, approximate answer) where the answer is the least."""
         i = int(np.argmin(self.answer))
         return float(self.local_epsilon[i]), float(self.answer[i])
 
@@ -88,7 +88,7 @@ def _limit(run: GaussianRun, local: Any) -> tuple[Any, Any]:
 
 
 def guess_epsilon(run: GaussianRun, log_delta: float) -> Guess:
-    """About the epsilons [G] at `log_delta`, by local epsilon."""
+    """A `Guess` (arrays [G]) of epsilon at `log_delta` for each local epsilon; not certified."""
     with np.errstate(all="ignore"):
         local = _local_epsilons(run)
         (mu, log_cost), most = _limit(run, local), run.rounds * local
@@ -105,7 +105,7 @@ def guess_epsilon(run: GaussianRun, log_delta: float) -> Guess:
 
 
 def guess_log_delta(run: GaussianRun, epsilon: float) -> Guess:
-    """About the log deltas [G] at `epsilon`, by local epsilon; inf where delta is 1."""
+    """A `Guess` (arrays [G]) of log delta at `epsilon` for each local epsilon, inf where delta is 1; not certified."""
     local = _local_epsilons(run)
     value, _ = total_of(run)(local, epsilon)
     return Guess(local, np.where(value < 0.0, value, np.inf))
@@ -128,7 +128,7 @@ def total_of(run: GaussianRun) -> Total:
 
 
 def stretched(run: GaussianRun, local: float, epsilon: float, log_pure: float) -> GaussianRun:
-    """The run, a tuple, whose guess of the pure log delta at `epsilon` and `local` is `log_pure`, which was found."""
+    """A tuple: `run` with the stretch that makes its guess of the log delta of pure reports equal to `log_pure`."""
     low, high = -_STRETCHES, _STRETCHES
     at: Any = np.array([epsilon])
     for _ in range(_HALVINGS):
@@ -141,9 +141,9 @@ def stretched(run: GaussianRun, local: float, epsilon: float, log_pure: float) -
 
 
 def near_least_epsilon(total: Total, guess: tuple[float, float], log_delta: float) -> tuple[float, float]:
-    """(local epsilon, epsilon), floats about where `total` first reaches `log_delta`, from a guess of both.
+    """(local epsilon, epsilon), floats near where `total` first reaches `log_delta`, from a guess of both.
 
-    Where it is the least at the epsilon so far, and Newton's step for epsilon there, in turn.
+    In turn: the local epsilon at which `total` is the least at the epsilon so far, and Newton's step for epsilon there.
     """
     local, epsilon = guess
     for width in _WIDTHS:
@@ -155,14 +155,14 @@ def near_least_epsilon(total: Total, guess: tuple[float, float], log_delta: floa
 
 
 def near_least_log_delta(total: Total, local: float, epsilon: float) -> float:
-    """The local epsilon, a float near `local`, about where `total` is the least at `epsilon`."""
+    """float: approximately the local epsilon near `local` at which `total` is the least at `epsilon`."""
     for width in _WIDTHS:
         local = _least(total, local, epsilon, width)
     return local
 
 
 def _least(total: Total, local: float, epsilon: float, width: float) -> float:
-    """At five local epsilons `width` apart, moved until the least is inside, and by the parabola through three."""
+    """Where `total` is the least: five points `width` apart move until it is inside, then a parabola through three."""
     for _ in range(_MOVES):
         at = np.minimum(local * np.exp(width * _FIVE), _LARGEST)
         value = total(at, epsilon)[0]
@@ -178,13 +178,13 @@ def _least(total: Total, local: float, epsilon: float, width: float) -> float:
 
 
 def best_for_epsilon(run: GaussianRun, log_delta: float) -> float:
-    """The local epsilon, a float, about where epsilon is the least."""
+    """float: approximately the local epsilon at which epsilon is the least."""
     guess = guess_epsilon(run, log_delta).best
     return near_least_epsilon(total_of(run), guess, log_delta)[0] if math.isfinite(guess[1]) else guess[0]
 
 
 def best_for_log_delta(run: GaussianRun, epsilon: float) -> float:
-    """The local epsilon, a float, about where delta is the least."""
+    """float: approximately the local epsilon at which delta is the least."""
     return near_least_log_delta(total_of(run), guess_log_delta(run, epsilon).best[0], epsilon)
 
 

@@ -1,8 +1,8 @@
-"""Batches cut from a shuffled list of the records.
+"""Bounds for batches cut from a shuffled list of the records.
 
-From above: what a secret order hides, by theorems of ours (docs/papers/shuffled_batches.md); and, without
-amplification, what holds where the orders are known: given them neighbours differ in one batch of each epoch, by a
-contribution of norm at most 1, and the hockey-stick divergence is jointly convex. From below: tests of explicit data.
+Upper bounds: what a secret order hides, by theorems of our own (docs/papers/shuffled_batches.md); and, without
+amplification, what holds where the orders are known: given them, neighbours differ in one batch of each epoch, by a
+contribution of norm at most 1, and the hockey-stick divergence is jointly convex. Lower bounds: tests of explicit data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Shuffled batches of which a record is replaced by any other one.
+"""Shuffled batches in which a record is replaced by any other one.
 
-From above by the same theorems as against the empty one (SB-6, SB-7), with opposite records, the worst of all pairs.
-From below by explicit data: all other records contribute -1, the one in question 1, and -1 what takes its place. Less
-what all batches have in common, one batch then has the mean 2, or none has: random allocation with half the noise, from
-which a record is removed, or added. Where batches differ in size, or records are left out, that is no more than what
-the data tell (the batches' shares majorise equal ones; a larger share of records left out is a contraction).
+Upper bounds: the same theorems as against the empty record (SB-6, SB-7), with opposite records, the worst of all pairs.
+Lower bounds: explicit data, where all other records contribute -1, the one in question 1, and what takes its place -1.
+Once what all batches have in common is subtracted, one batch has mean 2, or none has: random allocation with half the
+noise, from which a record is removed, or added. Where batches differ in size, or records are left out, that is no more
+than the data reveal (the batches' shares majorise equal ones; a larger share of records left out is a contraction).
 """
 
 from collections.abc import Callable, Mapping
@@ -64,13 +64,13 @@ _EXPLICIT: dict[tuple[type, ...], Callable[[Any], Mechanism | None]] = {
 
 
 def explicit(run: Mechanism) -> Mechanism | None:
-    """A mechanism (class `Mechanism`) that loses what certain data lose, of which a record is replaced; or None."""
+    """A mechanism (class `Mechanism`) that loses as much as explicit data in which a record is replaced; or None."""
     make = _EXPLICIT.get(run.signature())
     return None if make is None else make(run)
 
 
 def _bracket(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """From above batches that are known; from below explicit data."""
+    """Upper ends from batches that are known, lower ends from explicit data."""
     upper, lower = at.ask(known_batches(mechanism), query, target, at.width, wants_lower=False).upper, 0.0
     if at.wants_lower:
         less = explicit(run_of(mechanism))

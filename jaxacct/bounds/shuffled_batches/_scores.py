@@ -1,4 +1,4 @@
-"""Shuffled batches from below: explicit data, and a test of the sum of scores of all outputs.
+"""Lower bounds for shuffled batches: explicit data, and a test of the sum of scores of all outputs.
 
 docs/papers/shuffled_batches.md, SB-8: all other records contribute the opposite of the one in question. Where batches
 differ in size, or records are left out, what is tested is no better than these data (the batches' shares majorise equal
@@ -18,13 +18,13 @@ from jaxacct.divergence.batches._profile import falling_root
 from jaxacct.mechanisms import Composed, DiscretePair, PartialShuffledBatches, ShuffledBatches
 from jaxacct.special import down
 
-_ROUGH = 1e-5  # a delta at which an epoch's scale is looked at
+_ROUGH = 1e-5  # the delta at which an epoch's scale is measured
 _MOST_BATCHES = 10**7  # beyond, sums of scores are not known well enough
 
 
 def _of_whole(mechanism: ShuffledBatches) -> Data:
     steps = int(mechanism.num_steps)
-    # of records that are left out there are no more than of one batch
+    # no more records are left out than one batch has
     share = steps / (steps + 1.0) if mechanism.last_batch is LastBatch.DROPPED else 1.0
     return Data(_shift(mechanism), steps, down(share, 4) if share < 1.0 else 1.0)
 
@@ -72,7 +72,7 @@ def _epsilon(data: Data, delta: float, direction: Direction, high: float) -> flo
 
 
 def _tilt(mechanism: ShuffledBatches, query: Query, target: float, at: Bracketing) -> float:
-    """About the epsilon of one epoch at which several are told apart best; any is valid."""
+    """Approximately the epsilon of one epoch at which several are told apart best; any value is valid."""
     one, delta = mechanism.epochs(1)[0][0], target if query is Query.EPSILON else _ROUGH
     found = at.ask(one, Query.EPSILON, delta, Query.EPSILON.width, wants_lower=False).upper
     return found / math.sqrt(float(mechanism.num_epochs))

@@ -1,10 +1,11 @@
-"""Shuffled batches from below: was any output large?
+"""Lower bounds for shuffled batches: was any output large?
 
 Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha & Zhang 2024, "How Private are DP-SGD Implementations?". Adjacency: one
 record is replaced by the empty record, whose contribution is 0. Let every other record contribute -1 and the one in
-question 1, in one dimension, in batches of known sizes b. Less -b, which is known, the batch with the record has the
-mean 2, or 1 if it is the empty one, and the others have the mean 0. Two tests of these outputs: was any of all epochs
-large; and, of each epoch, was any of its outputs large, whose answers are E independent coins of known probabilities.
+question 1, in one dimension, in batches of known sizes b. Once -b, which is known, is subtracted, the batch with the
+record has mean 2, or 1 if it is the empty record, and the others have mean 0. There are two tests of these outputs: was
+any output of all epochs large; and, for each epoch, was any of its outputs large, which gives E independent coins of
+known probabilities.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from jaxacct.bounds.allocation._largest_output import Run, delta_of, epsilon_of,
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.mechanisms import Composed, DiscretePair, ShuffledBatches
 
-_SHIFTS = (0, 8, 16)  # thresholds whose coins are tried, counted from the one that tells most: any is valid
+_SHIFTS = (0, 8, 16)  # thresholds whose coins are tried, counted from the one that reveals most; any is valid
 _THRESHOLDS = (-6.0, 38.0)  # between which they lie, in standard deviations
 _LEAST = 1e-250  # probability of either side of a coin that is tried
 
@@ -49,7 +50,7 @@ class _Coin(NamedTuple):
 
 
 def _coins(mechanism: ShuffledBatches, direction: Direction) -> list[_Coin]:
-    """Coins to try, those that tell most of one epoch, by their divergence, first."""
+    """Coins to try: the one that reveals most of one epoch, by its divergence, comes first."""
     tests = tests_of(_run(mechanism, 1), *_THRESHOLDS)
     logs = (tests.log_p, tests.log_q) if direction is Direction.REMOVE else (tests.log_q, tests.log_p)
     sides = [(-np.expm1(x), np.exp(x)) for x in logs]  # large, none: no digits cancel

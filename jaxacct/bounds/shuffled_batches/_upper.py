@@ -1,4 +1,4 @@
-"""What a shuffled order hides, from above.
+"""Upper bounds for shuffled batches, from what the secret order hides.
 
 docs/papers/shuffled_batches.md, SB-6: whole epochs; SB-7: epochs of which some records stay hidden, since they are left
 out or to come; SB-2: several epochs. Adjacency: a record against the empty one; or, in `ReplaceOne`, any other one.
@@ -24,9 +24,9 @@ from jaxacct.special import up
 
 _SWAP = "SB-6: a swap with one blank step (ours, docs/papers/shuffled_batches.md)"
 _HIDDEN = "SB-7: a hidden record (ours, docs/papers/shuffled_batches.md)"
-_ROUGH = 1e-12  # a delta at which the scale of the loss is looked at
-_LEAST = 1e-290  # a tail's delta
-_SCALE = 2.5  # of a normal loss, delta at epsilon 0 is .4 of its deviation
+_ROUGH = 1e-12  # the delta at which the scale of the loss is measured
+_LEAST = 1e-290  # least delta of a tail
+_SCALE = 2.5  # for a normal loss, delta at epsilon 0 is .4 of its deviation
 
 
 def _shift(mechanism: Any) -> float:
@@ -63,7 +63,7 @@ def _repeats(mechanism: Any) -> int:
 
 
 def known_batches(mechanism: Any) -> Composed:
-    """The class `Composed` of what is lost where a record's batches are known."""
+    """The mechanism (class `Composed`) that remains where a record's batches are known."""
     noise = run_of(mechanism).mechanism
     if mechanism.relation is ReplaceOne.relation:
         noise = Gaussian(0.5 * float(noise.noise_multiplier))
@@ -75,7 +75,7 @@ def _theorem(mechanism: Any) -> str:
 
 
 def is_shuffled(mechanism: Any) -> bool:
-    """bool: whether it is a run that is known here, with concrete fields."""
+    """bool: whether `mechanism` is a run of shuffled batches with concrete fields."""
     return is_scalar(mechanism) and run_of(mechanism).signature() in _SIGNATURES
 
 
@@ -96,7 +96,7 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
         return {d: Ends(0.0, min(known, epoch_delta_alone(epoch, target, d))) for d in at.known}
     epoch = _epoch(mechanism, target)
     for d in at.known:
-        # the one direction may decide for both
+        # the first direction may decide for both
         before = max((ends.upper for ends in found.values()), default=known)
         decided = bool(found) and epoch_delta(epoch, before, d) <= target
         found[d] = Ends(0.0, before if decided else epoch_epsilon(epoch, d, known))
@@ -118,7 +118,7 @@ SHUFFLE = BracketMethod(
 
 @functools.lru_cache(maxsize=32)
 def _knots(epoch: Epoch, high: float) -> tuple[Knots, Knots]:
-    """Of the profile in both directions, down to the goal."""
+    """Knots of the profile in both directions, down to the goal."""
     directions = BOTH[:1] if epoch.replaces else BOTH
     profiles = (functools.partial(epoch_delta, epoch, direction=d) for d in directions)
     remove, *others = (knots(profile, epoch.goal, high) for profile in profiles)
@@ -127,7 +127,7 @@ def _knots(epoch: Epoch, high: float) -> tuple[Knots, Knots]:
 
 @functools.lru_cache(maxsize=64)
 def _deviation(epoch: Epoch) -> float:
-    """About the standard deviation of the loss; at most that of a known batch."""
+    """Approximately the standard deviation of the loss; at most that of a known batch."""
     return min(epoch.distance, _SCALE * epoch_delta(epoch, 0.0, Direction.REMOVE))
 
 
@@ -163,5 +163,5 @@ DISTRIBUTION = Distribution(
 
 
 def has_several_epochs(mechanism: Any) -> bool:
-    """bool: whether there is something to compose; of many points, there may be."""
+    """bool: whether there are several epochs to compose; for a batch of points, there may be."""
     return not is_scalar(mechanism) or _repeats(mechanism) > 1
