@@ -333,8 +333,8 @@ def k_ary_three_component_delta(
 def k_ary_blanket_delta(epsilon: ArrayLike, num_reports: int, local_epsilon: float, num_categories: int) -> Bracket:
     """delta at `epsilon` of k-ary randomized response, its uniform part split over all values: ours (CL-S10).
 
-    Below `k_ary_three_component_delta`; the double sum that `jaxacct.delta` has in one sum, looser by its mean. The
-    upper end bounds the shuffled protocol.
+    Below `k_ary_three_component_delta`. This is the double sum; `jaxacct.delta` has a single one, at the mean of c,
+    which is looser. The upper end bounds the shuffled protocol.
 
     Args:
       epsilon: >= 0.
