@@ -25,7 +25,7 @@ _PIECES = 16  # of a cell of z, each rounded up to its upper end
 _NODES = 12  # of Gauss's rule in a cell of u
 _CERTAIN = 7.0  # expected records above z, below which all of z is rounded up to it
 MOST_LOSS = 4.0  # the largest a for which the rule's error is bounded
-FARTHEST = 36.0  # the farthest u or z: beyond it a density is no normal double
+FARTHEST = 36.0  # the farthest u or z: beyond it a density is not a normal double
 # Relative error of a mass: the rule leaves out less than 1e-19 (docs/numerics/batches.md); the density errs by 2 u^2
 # ULP where |u| <= FARTHEST, Gauss's weights by 2^-46, exponentials and sums of fewer than 2^10 terms by less than 2^-43
 # together.
@@ -41,7 +41,7 @@ class BlanketLaw(NamedTuple):
       excess: y - 1 [N].
       mass: [N], of each atom; each rounded up.
       least_mass: gamma, the sum of the masses, rounded down.
-      cut: what has been left out of E (D)_+, at most, in either direction: a probability.
+      cut: an upper bound on what has been left out of E (D)_+ in either direction, a probability.
     """
 
     shift: float
@@ -65,7 +65,7 @@ class BlanketLaw(NamedTuple):
 
 
 def blanket_law(a: float, num_batches: int, cut: float) -> BlanketLaw | None:
-    """NamedTuple: the law of one of `num_batches` >= 2 batches; None where noise or `cut` are too small.
+    """NamedTuple: the law of one of `num_batches` >= 2 batches; None where the noise or `cut` is too small.
 
     Args:
       a: 1 / noise multiplier.
@@ -125,7 +125,7 @@ def spread(a: float, cells: "Projection", rest: "Rest") -> tuple[Any, Any, Any]:
 
 
 def quantile(tail: float) -> float:
-    """float: about the z beyond which a standard normal variable has this probability; at least 0."""
+    """A float, about the z that a standard normal variable exceeds with probability `tail`; at least 0."""
     size = -2.0 * math.log(min(tail, 0.3))
     for _ in range(3):
         size = -2.0 * math.log(min(tail, 0.3)) - math.log(2.0 * math.pi * max(size, 0.2))
@@ -172,7 +172,7 @@ class Rest(NamedTuple):
 
 
 def first_of_rest(others: float) -> float:
-    """About the z >= 0, a float, that the largest of `others` normal variables is next to never below."""
+    """A float, about the z >= 0 that the largest of `others` normal variables is almost never below."""
     return quantile(_CERTAIN / others) if others > 2.0 * _CERTAIN else 0.0
 
 

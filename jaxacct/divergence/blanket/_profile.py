@@ -96,7 +96,7 @@ def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
 
 
 def round_delta_alone(run: Round, epsilon: float) -> float:
-    """A float, `round_delta` without a goal: what is left out is small beside the answer.
+    """A float, `round_delta` whatever the goal: what is left out is small beside the answer.
 
     A large answer is no more than what is found at smaller epsilons.
     """
