@@ -46,7 +46,7 @@ class _Setting(NamedTuple):
     slope: jax.Array
 
     def distance(self, epsilon: jax.Array) -> jax.Array:
-        """(e^eps - 1)/a [1], rounded up: where c - k r decides."""
+        """(e^eps - 1)/a [1], rounded up: the threshold of c - k r."""
         return up(xp.expm1(epsilon) / xp.where(self.slope > 0, self.slope, 1.0), 128)
 
 
@@ -207,7 +207,7 @@ def _epsilon_on_host(target: float, local_epsilon: float, of: _Setting, window: 
 def response_floor_epsilon(
     log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """Epsilon [1] at which delta still exceeds exp(log_delta), found to about 1e-7, on the host closer; 0 if none is.
+    """Epsilon [1] at which delta still exceeds exp(log_delta), to about 1e-7, and closer on the host; 0 if none is.
 
     Lower bound on every valid epsilon at that delta; arguments as for `response_floor_log_delta`.
     """
