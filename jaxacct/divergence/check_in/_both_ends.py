@@ -163,8 +163,8 @@ def _upper_of_every_count(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Of the others, given `last` clones: (log weights, k), each [G, L], and the log of what is left out [L].
 
-    H is convex in 1/k, so it is at most its chords between every few counts: the mass between two of them is shared so
-    that the mean of 1/k is kept.
+    H is convex in 1/k, so it is at most its chords between every `size`-th count: the mass between two of them is
+    shared so that the mean of 1/k is kept.
     """
     # the chords of blocks of so many counts, both ends of each, would be wider
     size = max(1, int(0.8 * (_num_counts(reports, scale, factor, len(last)) - 1)))

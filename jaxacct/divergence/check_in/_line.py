@@ -132,7 +132,7 @@ def _sums(z: Any, of: _Steps) -> Sums:
 
 
 def _waves(order: float, of: _Steps) -> list[Wave]:
-    """|M|^2 is M(c)^2 less 4 P Q sin^2(height g / 2) for every two of three values, P and Q their parts of M(c)."""
+    """|M|^2 is M(c)^2 less 4 P Q sin^2(height g / 2) for any two of the three values, P and Q their parts of M(c)."""
     p, s, rest, u = of.setting.clone_prob, of.s, of.rest, of.ratio()
     a = Range(2.0 * s - u.high * rest, 2.0 * s - u.low * rest)
     b = Range(2.0 * s + u.low * (1.0 + s), 2.0 * s + u.high * (1.0 + s))

@@ -51,7 +51,7 @@ def lane_bytes(*, window: int) -> int:
 class ProfileEnds(NamedTuple):
     """Two ends of log delta, and the log of about Q[loss > epsilon], each [L].
 
-    The latter only steers searches and gives slopes.
+    The latter steers searches and gives slopes.
     """
 
     log_delta: Ends[jax.Array]

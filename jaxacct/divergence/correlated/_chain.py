@@ -54,7 +54,7 @@ class Move(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A chain as a walk: `moves`, the first from 0; `shares` [moves] of X_0 in each; its deviation `first`, or None."""
+    """A chain as a walk: `moves`, the first from 0; `shares` [moves] of X_0; `first`, its deviation, None on a line."""
 
     moves: tuple[Move, ...]
     shares: tuple[float, ...]

@@ -331,7 +331,7 @@ def approximate_rdp(
         f = sum_k w_k delta_k,   e^((a-1) R_a) = 1 + sum_k w_k (1 - delta_k)(e^((a-1) RR_a(eps_k)) - 1) / (1 - f).
 
     It replaces Approaches 1 and 2. Upper bound, real orders a > 1; more than `most_reports` reports count as failures.
-    The probability that one of T rounds fails is at most 1 - (1 - f)^T; it must be added to delta.
+    The probability that any of T rounds fails is at most 1 - (1 - f)^T; it must be added to delta.
 
     Args:
       num_users: n, whole number >= 1.

@@ -75,7 +75,7 @@ _response = Kernel(lambda local, *, orders: lanes.response_rdp(local, jnp.asarra
 
 
 def _layout(num_users: Real, prob: Real) -> Layout:
-    """Blocks of single counts to 12 standard deviations, of several if these are above 1600; only a few sizes occur."""
+    """Blocks of single counts to 12 standard deviations, of several where one exceeds 1600; only a few sizes occur."""
     scale = float(np.max(np.sqrt(num_users * prob * (1.0 - prob)))) + 1.0
     size = math.ceil(2.0 * math.asinh(40.0 / 3.0) * scale * math.hypot(3.0, 12.0))
     return Layout(_NUM_SINGLES, _NUM_GEOMETRIC, 1 << (min(max(size, 2**11), _MOST_CENTRAL) - 1).bit_length())

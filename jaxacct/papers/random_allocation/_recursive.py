@@ -1,4 +1,4 @@
-"""BOUND, from above, on random allocation, where its own add profile bounds how likely its rate exceeds a cap.
+"""BOUND, from above, on random allocation, with the chance that its rate exceeds a cap bounded by its own add profile.
 
 Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8). The rate of 1-out-of-n
 exceeds eta where the loss of the outputs so far is above log(n eta), and Markov's inequality bounds that by the profile

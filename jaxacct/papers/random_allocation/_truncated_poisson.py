@@ -1,4 +1,4 @@
-"""BOUND, from above, on random allocation by Poisson sampling at a capped rate, and on the chance to exceed the cap.
+"""BOUND, from above, on random allocation by Poisson sampling at a capped rate, and on the chance of exceeding the cap.
 
 Feldman & Shenfeld 2025, Theorem 4.1 (RA-S7) and Corollary 4.5 (RA-S9), and a sharper tail of ours (RA-X6); and
 Corollary 4.7 (RA-S11), on Poisson sampling with a cap on the number of steps in which a record takes part.
