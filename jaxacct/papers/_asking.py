@@ -63,7 +63,7 @@ def counts(name: str, value: ArrayLike, *, least: int = 1) -> Real:
 
 
 def shuffle_of(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:
-    """At least one report, each of a local epsilon >= 0, as float64."""
+    """A number of reports >= 1 and a local epsilon >= 0, as float64."""
     return counts("num_reports", num_reports), non_negative("local_epsilon", local_epsilon)
 
 

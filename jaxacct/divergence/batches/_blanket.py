@@ -5,8 +5,9 @@ and l = a sqrt(u^2 + z^2) + a^2 / 2, what is wanted are expectations E e^-l G(e^
 c or 1 - c y, y = e^(a u - a^2/2). With W = e^l that is the integral of G(W y - c W) under the measure e^-l dP(u, z),
 and W y and W are spread out in two steps that move neither mean: along y between the ends of a cell of u with W held
 fixed, then along W between two points on one ray. Where l is rounded up, so is W, for the same probability: a larger l
-is a valid one (SB-6) if it depends on u and z only, and its mass gamma is what is left. In a cell that is first the
-form that is linear in u and in z and agrees with l at the corners, and then its tangent: means of it are closed.
+is a valid one (SB-6) if it depends on u and z only, and its mass gamma is what is left. In a cell l is rounded up to a
+form that is linear in u and in z and agrees with l at the corners, and then e^-l down to its tangent, whose means have
+a closed form.
 """
 
 import math
@@ -23,7 +24,7 @@ from jaxacct.special import ULP, gauss_legendre, log_normal_tail
 WIDTH = 0.1  # of a cell, of u and of z; of l it is that times a. It steers tightness only
 _PIECES = 16  # of a cell of z, each rounded up to its upper end
 _NODES = 12  # of Gauss's rule in a cell of u
-_CERTAIN = 7.0  # expected records above z, below which all of z is rounded up to it
+_CERTAIN = 7.0  # expected records above the first z, to which all smaller z are rounded up
 MOST_LOSS = 4.0  # the largest a for which the rule's error is bounded
 FARTHEST = 36.0  # the farthest u or z: beyond it a density is not a normal double
 # Relative error of a mass: the rule leaves out less than 1e-19 (docs/numerics/batches.md); the density errs by 2 u^2

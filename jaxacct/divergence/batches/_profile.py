@@ -26,8 +26,8 @@ from jaxacct.special import LEAST_NORMAL, ULP
 _CUT = 1e-6  # share of delta that may be left out
 _LEAST_CUT = 1e-160  # so that products of two densities are normal doubles where they count (docs/numerics/batches.md)
 _NEAR = 4e-3  # of log delta, within which a root is near enough
-_WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta is so too
-_CLOSE = 1e-4  # of epsilon, the same
+_WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta has to be too
+_CLOSE = 1e-4  # of epsilon: a bracket of this width ends a search
 _MOST_STEPS = 24  # of a search
 _KNOTS = 8.0  # knots for one scale of the loss
 _FIRST_KNOTS = 6.0 * _KNOTS  # after which they are laid by how fast delta falls
@@ -37,7 +37,7 @@ _HALFWAY = 0.5  # of the largest epsilon: where the time that one delta takes is
 _LARGEST = 250.0  # nats, of an epsilon
 _MOST_HALVES = 6  # of an epoch, each half of what is left
 _LITTLE = 0.5  # gamma t below which hardly anything is gained
-_ROUNDED = 8.0  # of an ulp of all steps, for each unit of epsilon: up to it delta may be what is booked for rounding
+_ROUNDED = 8.0  # ulp for each step, times e^epsilon - 1: a delta up to that may be what is booked for rounding
 _PLACES = 4  # in an octave of epsilons, where the least delta is looked for
 _REST = 4e-3  # share of delta up to which the remaining part is not looked at
 

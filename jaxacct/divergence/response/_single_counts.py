@@ -27,7 +27,7 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 
 LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
 _FALL = 32.0  # natural logarithms by which the mass has fallen where a sum ends; what is left out lowers a lower bound
-_BEFORE = (0.3, 8.0)  # deviations, and counts, by which the counts begin before the threshold that is guessed
+_BEFORE = (0.3, 8.0)  # standard deviations, and counts, by which the counts begin before the guessed threshold
 _ENDS = 1e-8  # share of the mass at the threshold that the last count may have before other counts are taken
 _PASSES = 10  # guesses at the threshold, mostly one; only tightness
 _TRIES = 16  # points tried for the lower end, mostly the first or second is it
