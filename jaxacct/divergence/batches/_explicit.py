@@ -2,7 +2,8 @@
 
 Let every other record contribute -1 and the one in question 1, in one dimension. Without what all batches have in
 common, the batch with the record is N(2a, 1), or N(a, 1) if it is the empty one, and the others are N(0, 1), a = 1 /
-noise multiplier (docs/papers/shuffled_batches.md, SB-8). The likelihood ratio of the outputs w_1 .. w_t is one of sums,
+noise multiplier (docs/papers/shuffled_batches.md, SB-8). The likelihood ratio of the outputs w_1 .. w_t is a ratio of
+sums,
 
     sum_i A(w_i) / sum_i B(w_i),    A = e^(2 a w - 2 a^2),    B = e^(a w - a^2 / 2),
 
@@ -265,7 +266,7 @@ def letters(data: Data, epsilon: float, direction: Direction) -> Letters | None:
         return None
     edges = np.linspace(inside[0], inside[-1], _LETTERS - 1)
     group = np.searchsorted(edges, odds)
-    # an error of some 2-norm is, in a sum over m points, at most sqrt(m) times that
+    # in a sum over m points, an error is at most sqrt(m) times its 2-norm
     roots = np.sqrt(np.bincount(group, minlength=_LETTERS))
     sums: list[Any] = [np.bincount(group, x, _LETTERS) for x in (p, q)]
     lost = [roots * 2.0 * max(x.error, found[2].error) for x in found[:2]]

@@ -377,7 +377,7 @@ def _fallen(few: Atoms, shares: Any, rest: float, step: float, steps: Steps) -> 
 
 
 def _end_of_samples(moment: Any, error: Any, total: float, apart: float, least: float, variance: float) -> float:
-    """The height from which on |phi|^2 / `total`^2 is at most 1 - `least`, by samples of phi `apart` apart; or inf."""
+    """The height from which on |phi|^2 / `total`^2 is at most 1 - `least`, by samples of phi every `apart`; or inf."""
     square = np.square((np.abs(moment) + error) / total + 2.0**-44)
     square = np.maximum.accumulate(square[::-1])[::-1] + 0.26 * apart * apart * variance
     sampled = np.flatnonzero(square <= 1.0 - least)

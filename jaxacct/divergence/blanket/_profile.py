@@ -23,7 +23,7 @@ from jaxacct.special import LEAST_NORMAL, ULP, bisect
 # These steer cost and tightness only.
 _CUT = 1e-6  # share of delta that may be left out
 _LEAST_CUT = 1e-160  # so that densities are normal doubles where they count (docs/numerics/clones.md)
-_SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # shares of the drift at which values are cut; share of delta that may cost
+_SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # shares of the drift at which values are cut; what this may cost of delta
 LARGEST = 250.0  # nats, of an epsilon
 _NEAR = 1e-4  # of log delta, within which a root is near enough
 _LITTLE = 1e-6  # standard deviations: a guess below it is 0
