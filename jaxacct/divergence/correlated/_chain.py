@@ -26,9 +26,7 @@ _NUM_NODES = 20  # of Gauss's rule in a cell
 # 2^10 ULP.
 _WEIGHTS_ERROR = 2.0**-35
 _LEAST_WEIGHT = 1e-90  # what weights are raised to, so that no product of them is below the normal doubles
-_FARTHEST = (
-    37.0  # standard deviations beyond which a tail is less than `_LEAST_WEIGHT`, relative to what it is added to
-)
+_FARTHEST = 37.0  # standard deviations beyond which a tail is less than `_LEAST_WEIGHT` of what it is added to
 
 
 class Chain(NamedTuple):
