@@ -1,6 +1,6 @@
-"""How the statements of the papers are asked: concrete numbers in, float64 out, whatever the user's settings.
+"""Checked arguments of the papers' statements: concrete numbers in, float64 out, whatever the user's settings.
 
-Each function here checks one argument, under the name that an error shows, and returns it as float64.
+Each function here checks one argument, given the name that an error message shows, and returns it as float64.
 """
 
 import math
@@ -35,14 +35,14 @@ Bracket: TypeAlias = Ends[Floats]
 
 
 class Guarantee(NamedTuple):
-    """What holds is (epsilon, delta)-differential privacy."""
+    """A guarantee of (epsilon, delta)-differential privacy."""
 
     epsilon: Floats
     delta: Floats
 
 
 def plain(values: Any) -> Any:
-    """A float of a single number, else float64."""
+    """A float for a single number, else a float64 array."""
     array = np.asarray(values, np.float64)
     return array if array.ndim else float(array)
 
@@ -63,12 +63,12 @@ def counts(name: str, value: ArrayLike, *, least: int = 1) -> Real:
 
 
 def shuffle_of(num_reports: ArrayLike, local_epsilon: ArrayLike) -> tuple[Real, Real]:
-    """At least one report, each of a local epsilon >= 0, as float64."""
+    """A number of reports >= 1 and a local epsilon >= 0, as float64."""
     return counts("num_reports", num_reports), non_negative("local_epsilon", local_epsilon)
 
 
 def users_and_reports(num_users: ArrayLike, num_reports: ArrayLike) -> tuple[Real, Real]:
-    """Whole numbers of users and of reports, at least one and at most one from each, as float64."""
+    """Whole numbers of users and of reports, as float64: at least one report, and at most one per user."""
     users, reports = counts("num_users", num_users), counts("num_reports", num_reports)
     if np.any(reports > users):
         raise ValueError(f"num_reports={num_reports!r} must be <= num_users={num_users!r}")
@@ -110,7 +110,7 @@ def probability(name: str, value: ArrayLike) -> Real:
 
 
 def inner_probability(name: str, value: ArrayLike) -> Real:
-    """Numbers in (0, 1), as a target delta, as float64."""
+    """Numbers in (0, 1), such as a target delta, as float64."""
     array = _concrete(name, value)
     check_delta(name, array)
     return array
@@ -147,7 +147,7 @@ def curve(name: str, value: ArrayLike) -> Real:
 
 
 def law(name: str, value: ArrayLike) -> Real:
-    """Probabilities [n], float64, that add up to 1, to 1e-9."""
+    """Probabilities [n], float64, that add up to 1 within 1e-9."""
     array = _concrete(name, value)
     if array.ndim != 1 or array.size == 0 or not (np.all(array >= 0) and abs(math.fsum(array) - 1.0) < 1e-9):
         raise ValueError(f"{name}={value!r} must be a row of probabilities that add up to 1")

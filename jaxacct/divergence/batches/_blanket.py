@@ -5,8 +5,9 @@ and l = a sqrt(u^2 + z^2) + a^2 / 2, what is wanted are expectations E e^-l G(e^
 c or 1 - c y, y = e^(a u - a^2/2). With W = e^l that is the integral of G(W y - c W) under the measure e^-l dP(u, z),
 and W y and W are spread out in two steps that move neither mean: along y between the ends of a cell of u with W held
 fixed, then along W between two points on one ray. Where l is rounded up, so is W, for the same probability: a larger l
-is a valid one (SB-6) if it depends on u and z only, and its mass gamma is what is left. In a cell that is first the
-form that is linear in u and in z and agrees with l at the corners, and then its tangent: means of it are closed.
+is a valid one (SB-6) if it depends on u and z only, and its mass gamma is what is left. In a cell l is rounded up to a
+form that is linear in u and in z and agrees with l at the corners, and then e^-l down to its tangent, whose means have
+a closed form.
 """
 
 import math
@@ -23,9 +24,9 @@ from jaxacct.special import ULP, gauss_legendre, log_normal_tail
 WIDTH = 0.1  # of a cell, of u and of z; of l it is that times a. It steers tightness only
 _PIECES = 16  # of a cell of z, each rounded up to its upper end
 _NODES = 12  # of Gauss's rule in a cell of u
-_CERTAIN = 7.0  # expected records above z, below which all of z is rounded up to it
+_CERTAIN = 7.0  # expected records above the first z, to which all smaller z are rounded up
 MOST_LOSS = 4.0  # the largest a for which the rule's error is bounded
-FARTHEST = 36.0  # the farthest u or z: beyond it a density is no normal double
+FARTHEST = 36.0  # the farthest u or z: beyond it a density is not a normal double
 # Relative error of a mass: the rule leaves out less than 1e-19 (docs/numerics/batches.md); the density errs by 2 u^2
 # ULP where |u| <= FARTHEST, Gauss's weights by 2^-46, exponentials and sums of fewer than 2^10 terms by less than 2^-43
 # together.
@@ -41,7 +42,7 @@ class BlanketLaw(NamedTuple):
       excess: y - 1 [N].
       mass: [N], of each atom; each rounded up.
       least_mass: gamma, the sum of the masses, rounded down.
-      cut: what has been left out of E (D)_+, at most, in either direction: a probability.
+      cut: an upper bound on what has been left out of E (D)_+ in either direction, a probability.
     """
 
     shift: float
@@ -65,7 +66,7 @@ class BlanketLaw(NamedTuple):
 
 
 def blanket_law(a: float, num_batches: int, cut: float) -> BlanketLaw | None:
-    """NamedTuple: the law of one of `num_batches` >= 2 batches; None where noise or `cut` are too small.
+    """NamedTuple: the law of one of `num_batches` >= 2 batches; None where the noise or `cut` is too small.
 
     Args:
       a: 1 / noise multiplier.
@@ -125,7 +126,7 @@ def spread(a: float, cells: "Projection", rest: "Rest") -> tuple[Any, Any, Any]:
 
 
 def quantile(tail: float) -> float:
-    """float: about the z beyond which a standard normal variable has this probability; at least 0."""
+    """A float, about the z that a standard normal variable exceeds with probability `tail`; at least 0."""
     size = -2.0 * math.log(min(tail, 0.3))
     for _ in range(3):
         size = -2.0 * math.log(min(tail, 0.3)) - math.log(2.0 * math.pi * max(size, 0.2))
@@ -172,7 +173,7 @@ class Rest(NamedTuple):
 
 
 def first_of_rest(others: float) -> float:
-    """About the z >= 0, a float, that the largest of `others` normal variables is next to never below."""
+    """A float, about the z >= 0 that the largest of `others` normal variables is almost never below."""
     return quantile(_CERTAIN / others) if others > 2.0 * _CERTAIN else 0.0
 
 

@@ -1,14 +1,15 @@
 """Shuffled batches from below: data for which the likelihood ratio is known, and tests of a sum of scores.
 
-Let every other record contribute -1 and the one in question 1, in one dimension. Less what all batches have in common,
-the batch with the record is N(2a, 1), or N(a, 1) if it is the empty one, and the others are N(0, 1), a = 1 / noise
-multiplier (docs/papers/shuffled_batches.md, SB-8). The likelihood ratio of the outputs w_1 .. w_t is that of sums,
+Let every other record contribute -1 and the one in question 1, in one dimension. Without what all batches have in
+common, the batch with the record is N(2a, 1), or N(a, 1) if it is the empty one, and the others are N(0, 1), a = 1 /
+noise multiplier (docs/papers/shuffled_batches.md, SB-8). The likelihood ratio of the outputs w_1 .. w_t is a ratio of
+sums,
 
     sum_i A(w_i) / sum_i B(w_i),    A = e^(2 a w - 2 a^2),    B = e^(a w - a^2 / 2),
 
 so that the best test asks whether sum (A - e^eps B) > 0. Here each output is rounded to a whole number, its score, and
 the law of the sum of scores under both is computed by a transform. Whatever the scores are, a test of their sum is a
-test of the outputs: its error probabilities are exact but for rounding, which is taken off.
+test of the outputs: its error probabilities are exact up to rounding, which is subtracted.
 """
 
 import functools
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from jaxacct._types import Direction
 from jaxacct.special import LEAST_NORMAL, ULP, log_normal_tail
 
-_MOST_SHIFT, _MOST_EPSILON = 8.0, 250.0  # beyond, scores are no doubles, or little is gained
+_MOST_SHIFT, _MOST_EPSILON = 8.0, 250.0  # beyond them, scores are not doubles, or little is gained
 _CELLS = 384  # of an output
 _BEYOND = 8.5  # standard deviations that they cover on either side; steers tightness only, as all that follows
 _FINE = 0.15  # of the mean size of a score, its rounding
@@ -71,7 +72,7 @@ def laws(a: float) -> Laws:
 
 
 class Data(NamedTuple):
-    """What is released of one epoch of these data.
+    """What is released in one epoch of these data.
 
     Attributes:
       shift: a, 1 / noise multiplier, rounded down.
@@ -85,7 +86,7 @@ class Data(NamedTuple):
 
 
 class _Scores(NamedTuple):
-    """A whole number for each cell; what their sum has to exceed; a tilt under which it does; how sums spread then."""
+    """A whole number for each cell; what their sum has to exceed; a tilt under which it does; its deviation then."""
 
     value: NDArray[np.int64]
     limit: int
@@ -132,7 +133,7 @@ class _Tails(NamedTuple):
     extra: NDArray[np.float64]
 
     def beyond(self, start: int, end: int) -> float:
-        """The tilted probability that S is below `start` or at least `end`, at most: Markov's inequality."""
+        """An upper bound on the tilted probability that S is below `start` or at least `end`: Markov's inequality."""
         with np.errstate(over="ignore", invalid="ignore"):
             above, below = self.above - self.extra * end, self.below + self.extra * (start - 1)
         return sum(float(np.exp(np.minimum(np.nan_to_num(x, nan=0.0), 0.0)).min()) for x in (above, below))
@@ -151,7 +152,7 @@ def _tails(none: Any, one: Any, scores: _Scores, num_batches: int) -> _Tails:
 
 
 class _Sums(NamedTuple):
-    """Tilted laws of the sum of scores on a circle [N], and by how much in all, in the norm of squares, they err.
+    """A tilted law of the sum of scores on a circle [N], and an upper bound on the 2-norm of its error.
 
     The probability of a sum x is e^(log_scale - tilt x) times the entry, less what lies whole circles further.
     """
@@ -162,7 +163,7 @@ class _Sums(NamedTuple):
 
 
 def _sums(none: Any, one: Any, scores: _Scores, num_batches: int, size: int) -> _Sums:
-    """Of all batches but one with the masses `none`, and one with the masses `one`, on a circle of `size` points."""
+    """The sums of all batches but one with the masses `none` and one with `one`, on a circle of `size` points."""
     value, tilt = scores.value, scores.tilt
     grown = np.exp(tilt * value)
     spectra, totals, norms = [], [], []
@@ -191,7 +192,7 @@ def _sums(none: Any, one: Any, scores: _Scores, num_batches: int, size: int) -> 
 
 
 def explicit_delta(data: Data, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon` >= 0 of one epoch of these data, at least; a float in [0, 1]."""
+    """A float in [0, 1], a lower bound on delta at `epsilon` >= 0 of one epoch of these data."""
     if not (data.shift < _MOST_SHIFT and epsilon < _MOST_EPSILON):
         return 0.0
     law = laws(data.shift)
@@ -232,7 +233,7 @@ def explicit_delta(data: Data, epsilon: float, direction: Direction) -> float:
 
 
 class Letters(NamedTuple):
-    """Measures [K] of one epoch's scores, with the record and without: not more, and not less, than the true ones."""
+    """Measures [K] of one epoch's scores: with the record at most the true one, without it at least the true one."""
 
     with_it: NDArray[np.float64]
     without: NDArray[np.float64]
@@ -265,7 +266,7 @@ def letters(data: Data, epsilon: float, direction: Direction) -> Letters | None:
         return None
     edges = np.linspace(inside[0], inside[-1], _LETTERS - 1)
     group = np.searchsorted(edges, odds)
-    # an error in the norm of squares is, in a sum over m points, at most sqrt(m) times that
+    # in a sum over m points, an error is at most sqrt(m) times its 2-norm
     roots = np.sqrt(np.bincount(group, minlength=_LETTERS))
     sums: list[Any] = [np.bincount(group, x, _LETTERS) for x in (p, q)]
     lost = [roots * 2.0 * max(x.error, found[2].error) for x in found[:2]]

@@ -1,15 +1,15 @@
-"""The law of one step's likelihood ratio that is larger, in the convex order, than any that data can bring about.
+"""The law of one step's likelihood ratio that is larger, in the convex order, than any that data can cause.
 
-docs/papers/shuffled_batches.md, SB-5. At a step that holds another record r, |r| <= a, the record in question p in its
-place changes the density by L = (N(p) - c N(0)) / N(r) relative, or (N(0) - c N(p)) / N(r) for the add direction; c is
-e^epsilon. Under N(r), whatever r and p,
+docs/papers/shuffled_batches.md, SB-5. At a step that holds another record r, |r| <= a, putting the record in question
+p in its place changes the density by L = (N(p) - c N(0)) / N(r), relative, or by (N(0) - c N(p)) / N(r) in the add
+direction; c is e^epsilon. Under N(r), whatever r and p,
 
     E (L - k)_+ <= Pi(k),
     remove:  int (N(a) - c N(0) - k N(-a))_+ for k >= 0,    int ((1 - k) N(a) - c N(0))_+ for k <= 0,
     add:     int (N(0) - (c + k) N(a))_+ for k >= 0,        int (N(0) - c N(a) - k N(-a))_+ for k <= 0,
 
 which are the stop-loss transforms of a law of mean 1 - c. It is that of L(v) where v ~ N(-a, 1) is above v_0, with
-L(v) > 0; where v ~ N(a, 1) is below v_0, with L(v) < 0; and 0 with what is left. With d = v - v_0:
+L(v) > 0; where v ~ N(a, 1) is below v_0, with L(v) < 0; and 0 with the remaining probability. With d = v - v_0:
 
     remove:  v_0 = epsilon / a + a / 2,  L = c^2 e^(a^2) (e^(2 a d) - e^(a d)) above,  L = 1 - e^(-a d) below;
     add:     v_0 = epsilon / a - a / 2,  L = c (e^(a d) - 1) above,  L = e^(a^2) (e^(-a d) - e^(-2 a d)) / c below.
@@ -37,13 +37,13 @@ _NODES = 12  # of Gauss's rule in a cell
 
 
 class StepLaw(NamedTuple):
-    """Atoms of one step's L; what is left is at 0.
+    """Atoms of one step's L; the remaining probability is at 0.
 
     Attributes:
       value: [N], rounded up.
       mass: [N], each rounded up.
       least_mass: the sum of the masses, rounded down.
-      cut: what has been left out of E (L)_+, at most.
+      cut: an upper bound on what has been left out of E (L)_+.
     """
 
     value: NDArray[np.float64]
@@ -58,7 +58,7 @@ def step_law(a: float, epsilon: float, direction: Direction, cut: float) -> Step
     Args:
       a: 1 / noise multiplier, at most `MOST_LOSS`.
       epsilon: >= 0.
-      direction: which of both laws is above.
+      direction: which of the two laws above.
       cut: about how much may be left out of E (L)_+, a probability.
     """
     is_remove, reach = direction is Direction.REMOVE, min(quantile(cut), FARTHEST)
@@ -87,7 +87,7 @@ def replaced_step_law(a: float, epsilon: float, cut: float) -> StepLaw:
 def _both(
     a: float, epsilon: float, above: "_Half", below: "_Half", growth: tuple[float, float], left_out: float
 ) -> StepLaw:
-    """Both halves as one law, rounded up; |L| is e^(2 a |d|) at most over the `growth` of its half."""
+    """Both halves as one law, rounded up; |L| over the `growth` of its half is at most e^(2 a |d|)."""
     value = np.concatenate([above.size * growth[0], -below.size * growth[1]])
     mass = np.concatenate([above.mass, below.mass]) * (1.0 + MASS_ERROR)
     exponent = 4.0 * (epsilon + a * a) + 8.0 * a * np.concatenate([above.distance, below.distance])
@@ -111,8 +111,8 @@ class _Half(NamedTuple):
 def _half(a: float, place: float, distance: float, length: float, *, squared: bool) -> _Half:
     """`_Half` of a standard normal law from `place` on, where |d| is `distance`; beyond `length` it is at the end.
 
-    |L| is in proportion to e^(a |d|) - 1, or to e^(2 a |d|) - e^(a |d|) where it is `squared`. Masses by Gauss's rule,
-    of positive terms only.
+    |L| is proportional to e^(a |d|) - 1, or to e^(2 a |d|) - e^(a |d|) if `squared`. The masses are by Gauss's rule, of
+    positive terms only.
     """
     cells = max(math.ceil(length / _WIDTH), 0)
     d: Any = distance + _WIDTH * np.arange(cells + 1)

@@ -1,4 +1,4 @@
-"""E(X + L_1 + .. + L_N)_+ from above: a first term, and independent steps of one law, as many as a number that varies.
+"""E(X + L_1 + .. + L_N)_+ from above: a first term, and a varying number of independent steps of one law.
 
 What is wanted is  sum over k = 0 .. K - 1 of r^k E(X + L_1 + .. + L_(n - k))_+,  where X has a given measure and r < 1;
 with K = 1 that is n steps. With X's moment M(s), the steps' phi(s) and
@@ -9,7 +9,7 @@ all values on a lattice of N points a distance h apart, and any c > 0, the sum
 
     sum_k M(s_k) Psi(s_k) g(s_k) / N,    s_k = c + 2 pi i k / (N h),    g(s) = h / (4 sinh(s h / 2)^2),
 
-is it and its aliases, E(T +- j N h)_+ e^(-+ c j N h) for j >= 1: none is negative, so the sum is an upper bound as it
+is that and its aliases, E(T +- j N h)_+ e^(-+ c j N h) for j >= 1: none is negative, so the sum is an upper bound as it
 stands. What steers it (c, h, N, where values are clipped) is chosen by guesses; none of them is trusted.
 """
 
@@ -38,7 +38,7 @@ _MOST_POINTS = 16  # log2 of the points of any
 _TRIES = 5  # of a plan
 _MOST_NODES = 1500  # that are looked at one by one
 _DECAY = 45.0  # natural logarithms by which moments have fallen where nodes end
-_LOST = 1e-4  # of the answer that clipping costs there
+_LOST = 1e-4  # share of the answer that clipping costs there
 _FINE = 0.01  # of the deviation of a step: the lattice's step where only some nodes are looked at
 _SAMPLES = (10, 18)  # log2 of the points at which a moment beyond those nodes is looked at first
 _LEAST_VARIANCE = 1e-250  # smaller ones, and quotients by them, are near the end of the doubles
@@ -46,12 +46,12 @@ _APART, _FINER, _CLOSE = 16.0, 8.0, 0.1  # how far apart, in deviations of a ter
 
 
 def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
-    """The sum over k of r^k E(X + L_1 + .. + L_(n - k))_+ at most, a float >= 0; inf where nothing is known.
+    """A float >= 0, an upper bound on the sum over k of r^k E(X + L_1 + .. + L_(n - k))_+; inf where nothing is known.
 
     Args:
       first: X.
-      steps: their mean is 0 or negative, but for rounding.
-      log_goal: about the log of the answer, where smaller ones are of no use: aliases need not be smaller.
+      steps: their mean is 0 or negative, up to rounding.
+      log_goal: about the log of an answer below which others are of no use: aliases need not be smaller.
     """
     count, weight = steps.most_steps, float(first.mass.sum())
     often = min(1.0 / steps.blank, steps.terms) * (1.0 + 2.0**-40)
@@ -110,9 +110,9 @@ def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
 
 
 def _on_few(atoms: Atoms, step: float) -> Atoms:
-    """On its own or about `_FEW` points, even near 0 and geometric further out; multiples of `step`, if not 0.
+    """The measure on its own or on about `_FEW` points, evenly spaced near 0 and geometric further out.
 
-    Of few values, on the multiples of `step` beside each.
+    The points are multiples of `step`, if it is not 0; of few values, those next to each.
     """
     value, mass = atoms
     scale = math.sqrt(float((mass * value * value).sum()) / max(float(mass.sum()), 1e-300))
@@ -148,7 +148,7 @@ class _Lattice(NamedTuple):
 
 
 def _on_lattice(atoms: Atoms, step: float) -> _Lattice:
-    """On all multiples of `step`."""
+    """The measure on all multiples of `step`."""
     place = atoms.value / step
     place = place + 4.0 * ULP * np.abs(place)
     low = np.floor(place)
@@ -183,7 +183,7 @@ def _markov(first: Atoms, steps: Steps, order: float) -> float:
 
 
 class _Plan(NamedTuple):
-    """The order c, the distance of the aliases, a step between points that is fine enough, and what for."""
+    """The order c, the distance of the aliases, a step between points that is fine enough, and for which goal."""
 
     order: float
     period: float
@@ -192,7 +192,7 @@ class _Plan(NamedTuple):
 
 
 def _planned(first: Atoms, steps: Steps, order: float, log_goal: float, log_size: float | None) -> _Plan | None:
-    """An order near that where the integrand is least, of those that ask for the fewest points."""
+    """The order that asks for the fewest points, of those near where the integrand is least."""
     orders, law = order * _ORDERS, steps.law
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         shares, lead = _moments(law, orders), _moments(first, orders)
@@ -244,7 +244,7 @@ def _weights(order: float, step: float, size: int, number: int) -> Any:
 
 
 def _tilted(lattice: _Lattice, order: float, size: int) -> tuple[Any, float]:
-    """Tilted masses folded onto a circle of `size` points, and how far their transform is off at any entry."""
+    """Tilted masses folded onto a circle of `size` points, and a bound on the error of any entry of their transform."""
     exponent = order * lattice.step * lattice.multiple
     if not float(np.abs(exponent).max()) < 650.0:
         return None, math.inf
@@ -275,7 +275,7 @@ def _by_transform(first: Atoms, steps: Steps, plan: _Plan, size: int) -> float:
 
 
 def _by_nodes(first: Atoms, steps: Steps, plan: _Plan) -> float:
-    """The first nodes of a lattice one by one; what all others are at most is added."""
+    """The first nodes of a lattice one by one, plus an upper bound on all others."""
     law, count, c, goal = steps.law, steps.most_steps, plan.order, math.exp(plan.log_goal)
     often = min(1.0 / steps.blank, steps.terms) * float(first.mass.sum())
     top = _end_of(law.value, law.mass * count * often, _LOST * goal)
@@ -308,9 +308,9 @@ def _by_nodes(first: Atoms, steps: Steps, plan: _Plan) -> float:
 
 
 def _at_nodes(atoms: Atoms, order: float, turn: float, number: int) -> tuple[Any, Any]:
-    """sum m (e^(s v) - 1) at s = order + i turn k, k = 0 .. `number` - 1, and by how much it errs.
+    """sum m (e^(s v) - 1) at s = order + i turn k, k = 0 .. `number` - 1, and an upper bound on its error.
 
-    With k = a + b, a the multiples of some number, e^(i turn k v) - 1 = A + B + A B, A and B the same of a and of b.
+    With k = a + b, a a multiple of some number, e^(i turn k v) - 1 = A + B + A B, A and B the same for a and for b.
     """
     x, mass = atoms
     row = math.isqrt(number - 1) + 1
@@ -377,7 +377,7 @@ def _fallen(few: Atoms, shares: Any, rest: float, step: float, steps: Steps) -> 
 
 
 def _end_of_samples(moment: Any, error: Any, total: float, apart: float, least: float, variance: float) -> float:
-    """The height from which on |phi|^2 / `total`^2 is at most 1 - `least`, by samples of phi so far `apart`; or inf."""
+    """The height from which on |phi|^2 / `total`^2 is at most 1 - `least`, by samples of phi every `apart`; or inf."""
     square = np.square((np.abs(moment) + error) / total + 2.0**-44)
     square = np.maximum.accumulate(square[::-1])[::-1] + 0.26 * apart * apart * variance
     sampled = np.flatnonzero(square <= 1.0 - least)

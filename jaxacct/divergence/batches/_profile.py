@@ -23,32 +23,32 @@ from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import LEAST_NORMAL, ULP
 
 # These steer cost and tightness only.
-_CUT = 1e-6  # of delta that may be left out
+_CUT = 1e-6  # share of delta that may be left out
 _LEAST_CUT = 1e-160  # so that products of two densities are normal doubles where they count (docs/numerics/batches.md)
 _NEAR = 4e-3  # of log delta, within which a root is near enough
-_WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta is so too
-_CLOSE = 1e-4  # of epsilon, the same
+_WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta has to be too
+_CLOSE = 1e-4  # of epsilon: a bracket of this width ends a search
 _MOST_STEPS = 24  # of a search
-_KNOTS = 8.0  # for one scale of the loss
+_KNOTS = 8.0  # knots for one scale of the loss
 _FIRST_KNOTS = 6.0 * _KNOTS  # after which they are laid by how fast delta falls
 _FALL = 0.5  # natural logarithms between knots in the tail
 _MOST_KNOTS = 400  # in all
-_HALFWAY = 0.5  # of the largest epsilon: where it is seen how long one delta takes
+_HALFWAY = 0.5  # of the largest epsilon: where the time that one delta takes is measured
 _LARGEST = 250.0  # nats, of an epsilon
 _MOST_HALVES = 6  # of an epoch, each half of what is left
 _LITTLE = 0.5  # gamma t below which hardly anything is gained
-_ROUNDED = 8.0  # of an ulp of all steps, for each unit of epsilon: up to it delta may be what is booked for rounding
+_ROUNDED = 8.0  # ulp for each step, times e^epsilon - 1: a delta up to that may be what is booked for rounding
 _PLACES = 4  # in an octave of epsilons, where the least delta is looked for
-_REST = 4e-3  # of delta that what is left may be without being looked at
+_REST = 4e-3  # share of delta up to which the remaining part is not looked at
 
 
 class Epoch(NamedTuple):
-    """One epoch, or what is done of it, and what is asked of it.
+    """One epoch, or the part of it that is done, and what is asked about it.
 
     Attributes:
       shift: 1 / noise multiplier, rounded up.
       num_batches: t >= 1, of the whole epoch.
-      steps_done: s <= t, batches that were released.
+      steps_done: s <= t, the number of batches that were released.
       has_hidden: whether some records are in no batch that is ever released: those of the batches to come, or left out.
       goal: about the delta below which answers are of no use; what is left out is a small share of it.
       replaces: whether the record is replaced by any other one, not by the empty one; then both directions are one.
@@ -68,7 +68,7 @@ class Epoch(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """Between the two outputs of a batch that is known, in deviations of the noise."""
+        """The distance between the two outputs of a batch that is known, in standard deviations of the noise."""
         return 2.0 * self.shift if self.replaces else self.shift
 
     def step(self, epsilon: float, direction: Direction, cut: float) -> StepLaw:
@@ -85,7 +85,7 @@ def law_for(shift: float, num_batches: int, cut: float, *, replaces: bool) -> Bl
 
 
 def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
-    """delta at `epsilon` >= 0 of one epoch, at most; a float in (0, 1]. Never above that of a known batch."""
+    """A float in (0, 1], an upper bound on delta at `epsilon` >= 0 of one epoch. Never above that of a known batch."""
     at: Any = np.array([epsilon])
     distance: Any = np.array([epoch.distance])
     known = max(float(np.exp(gaussian_log_delta(at, distance))[0]) * (1.0 + 2.0**-40), LEAST_NORMAL)  # it may underflow
@@ -129,7 +129,7 @@ def _swapped(epoch: Epoch, epsilon: float, direction: Direction, known: float) -
 def _first_half(
     epoch: Epoch, law: BlanketLaw | ReplacedLaw, halves: int, epsilon: float, direction: Direction
 ) -> float:
-    """The sum of SB-6 over k < `halves`, at most."""
+    """An upper bound on the sum of SB-6 over k < `halves`."""
     batches, step = float(epoch.num_batches), epoch.step(epsilon, direction, law.cut)
     steps = Steps(Atoms(step.value, step.mass), step.least_mass, batches - 1.0, float(halves), law.least_mass)
     found = positive_sum(law.atoms(epsilon, direction), steps, math.log(max(epoch.goal, 1e-300) * batches))
@@ -137,7 +137,7 @@ def _first_half(
 
 
 def epoch_delta_alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
-    """float: `epoch_delta` with as little left out as matters beside it, whatever the goal."""
+    """A float, `epoch_delta` whatever its goal: what is left out is small beside the answer."""
     found = _alone(epoch, epsilon, direction)
     if epoch.has_hidden and _may_be_rounding(epoch, epsilon, found):
         found = min(found, _least_place(epoch, epsilon, direction)[0])
@@ -150,9 +150,9 @@ def _may_be_rounding(epoch: Epoch, epsilon: float, delta: float) -> bool:
 
 
 def _least_place(epoch: Epoch, epsilon: float, direction: Direction) -> tuple[float, float]:
-    """About the least delta at smaller epsilons, where less is booked for rounding, and which epsilon that is.
+    """About the least delta at smaller epsilons, where less is booked for rounding, and its epsilon.
 
-    Delta falls with epsilon, then what is booked grows with it. Among the same epsilons for all questions.
+    Delta falls with epsilon until what is booked for rounding grows. All questions search among the same epsilons.
     """
 
     def place(k: int) -> float:
@@ -183,10 +183,10 @@ def _alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
 
 
 def epoch_epsilon(epoch: Epoch, direction: Direction, high: float) -> float:
-    """An epsilon in [0, `high`] at which `epoch_delta` is at most the goal, near the least one; `high` where none is.
+    """A float, an epsilon in [0, `high`] where `epoch_delta` is at most the goal, near the least; `high` if none is.
 
     Args:
-      high: an epsilon that is known to do.
+      high: an epsilon that is known to suffice.
     """
     # as if the loss were normal, with the variance of all steps
     step = epoch._replace(shift=min(epoch.shift, MOST_LOSS)).step(0.0, direction, epoch.cut)
@@ -210,10 +210,10 @@ def falling_root(
 ) -> Ends[float]:
     """NamedTuple of floats in [0, `high`] near where `profile` falls to `delta`: above it or 0; at most it, or `high`.
 
-    By secants of the root of -log profile, which is nearly straight in the tail, kept between the ends of a bracket,
-    the first one through `start` and `guess`.
-    The one end is close to the root, `near` in log delta or less: the second, or the first if `from_below`.
-    Which end a point is is told by the profile itself: roots and logarithms, which are rounded, only steer.
+    By secants of the square root of -log profile, which is nearly straight in the tail, kept between the ends of a
+    bracket, the first one through `start` and `guess`.
+    One end is close to the root, within `near` in log delta: the second, or the first if `from_below`.
+    The profile itself decides which end a point is: square roots and logarithms, which are rounded, only steer.
     """
 
     def height(value: float) -> float:
@@ -274,8 +274,8 @@ def knots(profile: Callable[[float], float], goal: float, high: float) -> Knots:
     They end about where delta is `goal`.
 
     Args:
-      profile: delta, at most, at any epsilon >= 0.
-      high: an epsilon where delta is known to be no more.
+      profile: an upper bound on delta at any epsilon >= 0.
+      high: the largest epsilon of a knot, where delta is meant to be at most `goal`.
     """
     epsilons, deltas = [0.0], [profile(0.0)]
     closest = max(2.5 * deltas[0], 1e-9 * high) / _KNOTS  # of a normal loss, delta at 0 is .4 of the deviation

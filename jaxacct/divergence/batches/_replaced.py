@@ -50,7 +50,7 @@ class ReplacedLaw(NamedTuple):
       log_weight: log W [S].
       mass: under the split of y, of each cell's lower and upper end in turn [2 K, S]; each rounded up.
       least_mass: gamma, at most the sum of the masses at any epsilon.
-      cut: what has been left out of E (D)_+, at most: a probability.
+      cut: an upper bound on what has been left out of E (D)_+, a probability.
     """
 
     shift: float
@@ -79,7 +79,7 @@ class ReplacedLaw(NamedTuple):
 
 
 def replaced_law(a: float, num_batches: int, cut: float) -> ReplacedLaw | None:
-    """`ReplacedLaw` of one of `num_batches` >= 2 batches; None where noise or `cut` are too small to be certified.
+    """`ReplacedLaw` of one of `num_batches` >= 2 batches; None where the noise or `cut` is too small to be certified.
 
     Args:
       a: 1 / noise multiplier.

@@ -1,10 +1,10 @@
 """The blanket of one coordinate in [-1, 1] with symmetric, log-concave noise, spread out in the convex order.
 
 docs/papers/blanket.md, BL-3: the worst pair is 1 and -1, and all data have f(|w| + 1) in common, f the noise's density.
-There the densities are larger by R = f(w - 1) / f(w + 1) for 1 and by nothing for -1 where w > 0, and the other way
-round where w < 0: so one report's L is R - c on the one side and 1 - c R on the other, c = e^epsilon, each under
-f(|w| + 1) dw. Both are linear in R: R is split between the ends of cells of w with its mean kept, once for every
-epsilon.
+Where w > 0, the density of 1 is R = f(w - 1) / f(w + 1) times that and the density of -1 equals it; where w < 0, it is
+the other way round. So one report's L is R - c on the one side and 1 - c R on the other, c = e^epsilon, each under
+f(|w| + 1) dw. Both are linear in R: R is split between the ends of cells of w with its mean kept, once for all
+epsilons.
 """
 
 import functools
@@ -20,7 +20,7 @@ from jaxacct.divergence.batches._one_step import StepLaw
 from jaxacct.special import ULP, gauss_legendre, log_normal_tail
 
 # These steer tightness only.
-_WIDTH = 0.02  # of a cell, in deviations of the noise
+_WIDTH = 0.02  # of a cell, in standard deviations of the noise
 _LAPLACE_WIDTH, _LEAST_CELLS = 0.01, 64  # of a cell, in scales of the noise, and how many there are at least
 _NODES = 12  # of Gauss's rule in a cell
 MOST_LAPLACE = 30.0  # 1 / scale from which on Laplace reports have next to nothing in common
@@ -33,7 +33,7 @@ class AntipodalLaw(NamedTuple):
       log_ratio: [N], >= 0.
       mass: [N], of one side, each rounded up.
       least_mass: of both sides together, rounded down: gamma.
-      cut: what has been left out of E (L)_+, at most: a probability.
+      cut: an upper bound on what has been left out of E (L)_+, a probability.
     """
 
     log_ratio: NDArray[np.float64]
@@ -57,9 +57,9 @@ class AntipodalLaw(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def gaussian_law(a: float, cut: float) -> AntipodalLaw | None:
-    """NamedTuple: the law of Gaussian reports; None where noise or `cut` are too small to be certified.
+    """NamedTuple: the law of Gaussian reports; None where the noise or `cut` is too small to be certified.
 
-    In deviations of the noise data are in [-a, a], and R = e^(2 a w).
+    In standard deviations of the noise, data are in [-a, a], and R = e^(2 a w).
 
     Args:
       a: 1 / noise multiplier.
@@ -82,7 +82,7 @@ def gaussian_law(a: float, cut: float) -> AntipodalLaw | None:
 def laplace_law(rate: float) -> AntipodalLaw | None:
     """NamedTuple: the law of Laplace reports; None where `rate` is too large.
 
-    In scales of the noise data are in [-rate, rate], and R = e^(2 min(w, rate)): nothing is left out.
+    In scales of the noise, data are in [-rate, rate], and R = e^(2 min(w, rate)): nothing is left out.
 
     Args:
       rate: 1 / scale.

@@ -1,9 +1,9 @@
 """The blanket of vectors in a ball of known dimension with Gaussian noise, spread out in the convex order.
 
-docs/papers/blanket.md, BL-4: the worst pair is antipodal. In deviations of the noise, w ~ N(0, I_d), u its component
-along the pair and z the length of the rest, what all reports have in common is e^-l N(0) with l = a sqrt(u^2 + z^2) +
-a^2 / 2; and with y = e^(a u - a^2/2), y' = e^(-a u - a^2/2) one report's L is e^l (y - c y'): the law of `_replaced`,
-where z has a chi law of d - 1 degrees.
+docs/papers/blanket.md, BL-4: the worst pair is antipodal. In standard deviations of the noise, w ~ N(0, I_d), u its
+component along the pair and z the length of the rest, what all reports have in common is e^-l N(0) with
+l = a sqrt(u^2 + z^2) + a^2 / 2; and with y = e^(a u - a^2/2), y' = e^(-a u - a^2/2) one report's L is e^l (y - c y'):
+the law of `_replaced`, where z has a chi law of d - 1 degrees.
 """
 
 import functools
@@ -19,8 +19,8 @@ from jaxacct.divergence.batches._replaced import ReplacedLaw, law_beside
 from jaxacct.special import ULP, log_normal_tail
 
 MOST_DIMENSIONS = 4000  # of data: beyond it sums for a tail are long, and little is in common
-_MOST_LOG = 170.0  # nats, of e^l: so far its rounding is covered by what masses are raised by (docs/numerics/clones.md)
-_BELOW = 8.0  # deviations below the middle of a chi law from which on cells begin: all below is rounded up
+_MOST_LOG = 170.0  # nats, of e^l: up to it what masses are raised by covers its rounding (docs/numerics/clones.md)
+_BELOW = 8.0  # standard deviations below the middle of a chi law where cells begin: all below is rounded up
 
 
 class BallLaw(NamedTuple):
@@ -36,7 +36,7 @@ class BallLaw(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def ball_law(a: float, dimension: int, cut: float) -> BallLaw | None:
-    """NamedTuple: the law of reports of so many dimensions, 2 or more; None where noise or `cut` are too small.
+    """NamedTuple: the law of reports of `dimension` >= 2 dimensions; None where the noise or `cut` is too small.
 
     Args:
       a: 1 / noise multiplier.
@@ -54,7 +54,7 @@ def ball_law(a: float, dimension: int, cut: float) -> BallLaw | None:
 
 
 def chi_tail(degrees: int, x: Any) -> Any:
-    """P(z > x) [N] for x >= 0, rounded up, z the length of a normal vector of so many components.
+    """P(z > x) [N] for x >= 0, rounded up, z the length of a normal vector of m = `degrees` components.
 
     With y = x^2 / 2, e^-y sum_{j < m/2} y^j / j! for even m, and 2 Q(x) + sqrt(2/pi) e^-y sum_{0 < j <= (m-1)/2}
     x^(2 j - 1) / (1 3 .. (2 j - 1)) for odd m: positive terms.

@@ -2,7 +2,7 @@
 
 docs/papers/blanket.md, BL-3 and BL-7: as in `_antipodal`, with masses of cells that are enclosed by values of the log
 density at their ends. Where one report's L is positive its masses are rounded up, and where it is negative they are
-rounded down, so that what is left, at 0, makes the law one of a probability.
+rounded down; the remaining probability is at 0.
 """
 
 import functools
@@ -20,10 +20,10 @@ from jaxacct.special import ULP, integrals, is_concave, where_fallen
 _CELLS = 3 * 2**13  # of w, up to where the density has fallen by `_BULK`; a third as many beyond
 _LEAST_CELLS = 8  # of each piece
 _BULK = 10.0  # nats
-_FINE, _COARSE = 0.015, 0.1  # cells of log R: of its deviation near 0, growing with it; and nats
-_FARTHEST = 600.0  # nats by which a density has fallen where it is looked at last: so far it is a normal double
+_FINE, _COARSE = 0.015, 0.1  # widths of cells of log R: of its deviation near 0, growing with it; at most so many nats
+_FARTHEST = 600.0  # nats by which a density has fallen where it is evaluated last: up to there it is a normal double
 _MOST_RATIO = 400.0  # nats, of log R
-_LEAST_RATE = 2.0**-40  # of where the density has fallen by 1 nat: data of less range are taken for data of this one
+_LEAST_RATE = 2.0**-40  # of where the density has fallen by 1 nat: data of a smaller range are treated as of this one
 _ROUNDED = 2.0**-37  # of a sum of positive terms, fewer than 2^16, one after another; of products and exponentials
 
 
@@ -34,7 +34,7 @@ class DensityLaw(NamedTuple):
       ahead, behind: [N], log R, rounded up for w > 0 and rounded down for w < 0.
       most, least: [N], masses on the right, for values above 0 and below.
       back: [N], masses on the left, where all values are below 0.
-      cut: what has been left out of E (L)_+, at most: a probability.
+      cut: an upper bound on what has been left out of E (L)_+, a probability.
       wrong: the probability that noise is larger than the norm, rounded up.
     """
 
@@ -59,15 +59,15 @@ class DensityLaw(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def density_law(log_density: Callable[[Any], Any], accuracy: float, rate: float, cut: float) -> DensityLaw | None:
-    """NamedTuple: the law of reports with such noise; None where noise or `cut` are too small to be certified.
+    """NamedTuple: the law of reports with this noise; None where the noise or `cut` is too small to be certified.
 
     Args:
-      log_density: of places [N] in units of the scale, to within `accuracy` (1 + its size).
+      log_density: a function of places [N] in units of the scale, to within `accuracy` (1 + its size).
       rate: 1 / scale: data are in [-rate, rate].
       cut: about how much may be left out of E (L)_+, a probability.
 
     Raises:
-      ValueError: if the log density is not concave where it is looked at.
+      ValueError: if the log density is not concave where it is evaluated.
     """
     fallen = where_fallen(log_density, 1.0)
     unit = 2.0 ** math.frexp(fallen)[1] if fallen < math.inf else math.inf  # so that dividing by it rounds nothing
@@ -115,9 +115,9 @@ def _down(x: Any) -> Any:
 
 
 def _places(log_density: Callable[[Any], Any], rate: float, cut: float) -> Any:
-    """Ends [K + 3] of cells of w: one cell before 0, K from 0 to where little is left, with `rate` among them, and one.
+    """Ends [K + 3] of cells of w: one before 0, K from 0 to where little is left, with `rate` an end, and one beyond.
 
-    None where that is nowhere near.
+    None where no such place is found.
     """
 
     def ratio(w: float) -> float:
@@ -143,7 +143,7 @@ def _places(log_density: Callable[[Any], Any], rate: float, cut: float) -> Any:
 
 
 def _values(log_density: Callable[[Any], Any], place: Any, accuracy: float) -> tuple[Any, Any]:
-    """Logarithms and their errors, those included that come of places which are rounded."""
+    """The log density at places, and its errors, including those of the rounding of the places."""
     value = np.asarray(log_density(place), np.float64)
     with np.errstate(invalid="ignore"):
         slope = np.abs(np.diff(value) / np.diff(place))
@@ -152,7 +152,7 @@ def _values(log_density: Callable[[Any], Any], place: Any, accuracy: float) -> t
 
 
 def _tail(w: Any, value: Any, error: Any) -> float:
-    """The integral beyond the last but one place, at most: below the last chord before it, drawn out."""
+    """An upper bound on the integral beyond the last but one place: the extended last chord before it is above."""
     slope = (value[-2] - value[-3]) / (w[-2] - w[-3]) + 2.0 * (error[-2] + error[-3]) / (w[-2] - w[-3])
     return float(_up(np.exp(value[-2] + error[-2]) / -slope)) if slope < 0.0 else math.inf
 
@@ -165,7 +165,7 @@ def _ends(log_ratio: Any, mass: Any) -> Any:
 
 
 def _shares(log_ratio: Any, off: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """Of each cell's mass, what its upper end gets at least and at most, R's mean in it being from `low` to `high`."""
+    """The least and the largest share of each cell's mass for its upper end, R's mean being from `low` to `high`."""
     first, last = log_ratio[:-1], log_ratio[1:]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         least = np.expm1(np.log(low) - first - off[:-1]) / np.expm1(last + off[1:] - first - off[:-1])
@@ -175,5 +175,5 @@ def _shares(log_ratio: Any, off: Any, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _split(mass: Any, share: Any) -> Any:
-    """Masses at the ends of cells, of which the upper end of each gets this share."""
+    """Masses at the ends of cells, where the upper end of each cell gets this share of its mass."""
     return np.append(mass * (1.0 - share), 0.0) + np.append(0.0, mass * share)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from jaxacct.divergence.batches._one_step import StepLaw
 from jaxacct.special import ULP
 
-MOST_LOCAL = 60.0  # local epsilon from which on k-ary randomized response is left to others
-_MOST_VALUES = 1e5  # pairs times outputs that are looked at
+MOST_LOCAL = 60.0  # local epsilon beyond which k-ary randomized response is left to other methods
+_MOST_VALUES = 1e5  # the most pairs times outputs that are considered
 # These steer cost and tightness only.
 _LEAST = 1e-200  # a probability below which an output counts as one that is never given
-_FEW_VALUES = 300  # pairs times outputs, of which the largest pair is looked for
+_FEW_VALUES = 300  # pairs times outputs up to which a pair that is above all others is looked for
 _PLACES = 600  # at which the law above all pairs has masses
 _ROUNDED = 8.0 * ULP  # of a row's probabilities over their sum, of ratios of them, and of sums
 
@@ -47,16 +47,16 @@ class FiniteLaw(NamedTuple):
         first, second = self.gone[:, 0], self.gone[:, 1]
         lost = first - gain * second + error * (first + gain * second)
         told = np.maximum(lost, 0.0).sum(1) * (1.0 + 2.0**-40)
-        # a pair of which these outputs tell less has so much less to be above
+        # where these outputs tell less about a pair, what the law has to be above is less by the difference
         value, mass = _above_all(value, self.mass, (told.max() - told) * (1.0 - 2.0**-38))
         return StepLaw(value, mass, self.least_mass, float(told.max()))
 
 
 def finite_law(probabilities: Any) -> FiniteLaw | None:
-    """NamedTuple: the law of all ordered pairs of inputs, those that are alike once; None where there are too many.
+    """NamedTuple: the law of all ordered pairs of inputs, equal ones taken once; None where there are too many.
 
     Args:
-      probabilities: [inputs, outputs], rows that sum to 1 but for rounding.
+      probabilities: [inputs, outputs], rows that sum to 1 up to rounding.
     """
     rows = np.asarray(probabilities, np.float64)
     rows = rows[:, rows.any(axis=0)]
@@ -78,16 +78,16 @@ def finite_law(probabilities: Any) -> FiniteLaw | None:
 def _above_all(value: Any, mass: Any, less: Any) -> tuple[Any, Any]:
     """Values and masses of a law with E(L - k)_+, for every real k, no less than that of any row of `value` [P, N].
 
-    Each row's is diminished by `less` [P], which is 0 for some. Of several rows the one of the largest variance, raised
-    a little, if it is so; else the law whose E(L - k)_+ is on chords of the largest of all. Nothing but a row's own is
-    left where there is one.
+    Each row's is diminished by `less` [P], which is 0 for some. A single row is its own law. Of several rows, the one
+    of the largest variance, raised a little, is taken if it is above all; else the law whose E(L - k)_+ is on chords of
+    the largest of all.
     """
     if len(value) == 1 or value.shape[1] == 0:
         return value[0], mass
     if value.size <= _FEW_VALUES:
         row = value[np.argmax(np.where(less == 0.0, (mass * np.square(value)).sum(1), 0.0))]
         row = row + 2.0**-40 * float(np.abs(value).max())
-        places = np.concatenate([row, value.ravel()])  # between them E(L - k)_+ are straight, also beyond
+        places = np.concatenate([row, value.ravel()])  # E(L - k)_+ is linear between them, and beyond
         if np.all(_stop_loss(row[None], mass, places) >= _stop_loss(value, mass, places, less)):
             return row, mass
     scale = math.sqrt(float((mass * np.square(value)).sum() / (len(value) * mass.sum())))

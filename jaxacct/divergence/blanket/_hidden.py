@@ -1,4 +1,4 @@
-"""Gaussian reports of any dimension among users of whom some send none: what their places hide.
+"""Gaussian reports of any dimension where some users send none, so that their places stay hidden.
 
 docs/papers/blanket.md, BL-5: the users who join a round, in random order, are the first of all users in random order;
 the places of the others stay hidden, so that one report's law is that of SB-5.
@@ -11,7 +11,7 @@ from jaxacct.divergence.batches._one_step import StepLaw, replaced_step_law
 
 
 class HiddenLaw(NamedTuple):
-    """The law of L, (N(p) - c N(q)) / N(r) where the worst records stand: 1 / noise multiplier, and what may be cut."""
+    """The law of L = (N(p) - c N(q)) / N(r) for the worst records: 1 / noise multiplier, and what may be cut."""
 
     shift: float
     cut: float
@@ -22,5 +22,5 @@ class HiddenLaw(NamedTuple):
 
 
 def hidden_law(a: float, cut: float) -> HiddenLaw | None:
-    """NamedTuple: the law of one report, `cut` of E (L)_+ left out; None where the noise or `cut` are too small."""
+    """NamedTuple: the law of one report, `cut` of E (L)_+ left out; None where the noise or `cut` is too small."""
     return HiddenLaw(a, cut) if a <= MOST_LOSS and quantile(cut) + 2.0 * a <= FARTHEST else None

@@ -1,11 +1,11 @@
 """The privacy profile of one round of shuffled reports, from above, by what all reports have in common.
 
-docs/papers/blanket.md, BL-1 and BL-2. With n users who join by own coins of probability q,
+docs/papers/blanket.md, BL-1 and BL-2. With n users who each join independently with probability q,
 
     delta(epsilon) <= E(S)_+ / n + q E (mu_x - c mu_x')_+ (where nothing is common),    c = e^epsilon,
 
-S the sum of n independent terms: L with the probability q gamma of a report of the blanket, 1 - c with that of joining
-not, 1 - q, and 0 else.
+S the sum of n independent terms: L with probability q gamma, that of a report of the blanket; 1 - c with probability
+1 - q, that of not joining; and 0 otherwise.
 """
 
 import math
@@ -21,16 +21,16 @@ from jaxacct.divergence.batches._profile import falling_root
 from jaxacct.special import LEAST_NORMAL, ULP, bisect
 
 # These steer cost and tightness only.
-_CUT = 1e-6  # of delta that may be left out
+_CUT = 1e-6  # share of delta that may be left out
 _LEAST_CUT = 1e-160  # so that densities are normal doubles where they count (docs/numerics/clones.md)
-_SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # of the drift, where values are cut; what that may cost of delta
+_SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # shares of the drift at which values are cut; what this may cost of delta
 LARGEST = 250.0  # nats, of an epsilon
 _NEAR = 1e-4  # of log delta, within which a root is near enough
-_LITTLE = 1e-6  # of a deviation: a guess below it is 0
+_LITTLE = 1e-6  # standard deviations: a guess below it is 0
 _HALVINGS = 40  # of the range of epsilon
-_TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # epsilons, where none is known to do
-_LARGE = 0.1  # delta from which on it may be above that of smaller epsilons, where values of L are far apart
-_SMALLER = (0.03125, 0.0625, 0.125, *_TRIED)  # epsilons that are looked at then
+_TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # epsilons, where none is known to suffice
+_LARGE = 0.1  # a delta above this may exceed that at smaller epsilons, where values of L are far apart
+_SMALLER = (0.03125, 0.0625, 0.125, *_TRIED)  # epsilons that are tried then
 
 
 class ReportLaw(Protocol):
@@ -48,7 +48,7 @@ class Round(NamedTuple):
         None where nothing is known.
       num_users: n.
       prob: q, rounded up.
-      beyond: a probability with which the round is no such round.
+      beyond: the probability that the round is not of this kind.
     """
 
     law_for: Callable[[float], ReportLaw | None]
@@ -62,7 +62,7 @@ class Round(NamedTuple):
 
 
 def round_delta(run: Round, epsilon: float, goal: float) -> float:
-    """delta at `epsilon` >= 0, at most; a float in (0, 1]. A small share of `goal` is left out, and added."""
+    """A float in (0, 1], an upper bound on delta at `epsilon` >= 0: a small share of `goal` is left out, and added."""
     law = run.law(goal) if epsilon < LARGEST else None
     return 1.0 if law is None else _delta(run, law, epsilon, goal)
 
@@ -96,9 +96,9 @@ def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
 
 
 def round_delta_alone(run: Round, epsilon: float) -> float:
-    """float: `round_delta` with as little left out as matters beside it, whatever the goal.
+    """A float, `round_delta` whatever the goal: what is left out is small beside the answer.
 
-    Where it is large, no more than what is found at smaller epsilons.
+    A large answer is no more than what is found at smaller epsilons.
     """
     found = _alone(run, epsilon)
     return min([found, *(_alone(run, e) for e in _SMALLER if e < epsilon and found > _LARGE)])
@@ -109,13 +109,13 @@ def _alone(run: Round, epsilon: float) -> float:
     goal = 1e-4
     while True:
         found = round_delta(run, epsilon, goal)
-        if found > goal or goal < 1e-270:  # what is steered to it itself may be less
+        if found > goal or goal < 1e-270:  # with itself as the goal it may be less
             return min(found, round_delta(run, epsilon, found)) if found > 0.0 else found
         goal = 1e-4 * max(found, 1e-280)
 
 
 def alone_epsilon(law_for: Callable[[float], ReportLaw | None], goal: float) -> float:
-    """An epsilon at which one report that is not shuffled has a delta of `goal` at most; inf where none is known."""
+    """A float, an epsilon at which one unshuffled report has a delta of at most `goal`; inf where none is known."""
     law = law_for(max(_CUT * goal, _LEAST_CUT))
 
     def holds(epsilon: float) -> bool:
@@ -126,10 +126,10 @@ def alone_epsilon(law_for: Callable[[float], ReportLaw | None], goal: float) -> 
 
 
 def round_epsilon(run: Round, goal: float, high: float) -> float:
-    """An epsilon in [0, `high`] at which `round_delta` is at most `goal`, near the least one; `high` where none is.
+    """A float, an epsilon in [0, `high`] where `round_delta` is at most `goal`, near the least; `high` if none is.
 
     Args:
-      high: an epsilon that is known to do; inf for none.
+      high: an epsilon that is known to suffice; inf for none.
     """
     law = run.law(goal)
     if law is None:
@@ -152,9 +152,9 @@ def round_epsilon(run: Round, goal: float, high: float) -> float:
 
 
 def _root(profile: Callable[[float], float], goal: float, spread: float, most: float) -> float:
-    """An epsilon in [0, `most`] where delta is at most `goal`: first as if S/n were normal, of deviation `spread`.
+    """An epsilon in [0, `most`] where delta is at most `goal`.
 
-    Of another deviation, by what is found there, where that is not 0.
+    The search starts as if S/n were normal with standard deviation `spread`, then with the one that fits what is found.
     """
     start = min(_normal_epsilon(spread, goal), 0.5 * most)
     if start < _LITTLE * spread:
@@ -169,7 +169,7 @@ def _root(profile: Callable[[float], float], goal: float, spread: float, most: f
 
 
 def _normal_epsilon(spread: float, goal: float) -> float:
-    """About the epsilon at which a normal law of deviation `spread` has E(x - epsilon)_+ = `goal`; at least 0."""
+    """About the epsilon at which a normal law of standard deviation `spread` has E(x - epsilon)_+ = `goal`; >= 0."""
     wanted = math.log(goal) - math.log(spread)
     return spread * bisect(lambda z: _log_gain(z) <= wanted, 60.0, 0.0, num_steps=50)
 

@@ -5,9 +5,9 @@ others hold, and J_i whether the i-th of n users joins, the likelihood ratio of 
 
     1 + sum_i J_i (p / q - 1) / n,
 
-so that the best test of the cells asks whether sum_i J_i (p / q - 1) > n (e^epsilon - 1). Whatever the scores near
-these are, a test of their sum is a test of the reports: who does not join scores 0. Its gain P - e^epsilon Q is the
-law of n - 1 scores, convolved with the signed measure p - e^epsilon q of one.
+so that the best test of the cells asks whether sum_i J_i (p / q - 1) > n (e^epsilon - 1). Whatever scores near these
+are taken, a test of their sum is a test of the reports; a user who does not join scores 0. Its gain P - e^epsilon Q is
+the law of n - 1 scores, convolved with the signed measure p - e^epsilon q of one.
 """
 
 import functools
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from jaxacct.special import ULP, bisect, gauss_legendre
 
-MOST_USERS = 10**7  # beyond, sums of scores are not known well enough
-MOST_SHIFT = 4.0  # 1 / noise multiplier, so far densities are known closely enough
+MOST_USERS = 10**7  # beyond it, sums of scores are not known well enough
+MOST_SHIFT = 4.0  # 1 / noise multiplier up to which densities are known closely enough
 # These steer cost and tightness only.
 _CELLS, _NODES = 384, 12  # of a report, and of Gauss's rule in one
-_BEYOND = 8.5  # deviations of Gaussian noise that cells cover on either side
-_FLUCTUATIONS = 8.0  # deviations of the sum, and of one score, at which scores are cut
-_FINE, _SPAN = 0.1, 20.0  # rounding of a score over its deviation, and deviations of the sum that a window covers
+_BEYOND = 8.5  # standard deviations of Gaussian noise that cells cover on either side
+_FLUCTUATIONS = 8.0  # standard deviations of the sum, and of one score, at which scores are cut
+_FINE, _SPAN = 0.1, 20.0  # in standard deviations: rounding of a score, of its own; what a window covers, of the sum's
 _POINTS = 17  # log2 of the most points of a window
-_TILTS = np.exp(np.linspace(-3.0, 4.0, 40))  # by which what lies outside is bounded, over the deviation
-# Relative error of a mass: a density errs by 2 u^2 ULP, |u| <= 17, and by u times what a place of a
-# node or an end of a cell errs, 2^-48; its rule leaves out less than 1e-19, weights err by 2^-46
+_TILTS = np.exp(np.linspace(-3.0, 4.0, 40))  # tilts that bound what lies outside, over the standard deviation
+# Relative error of a mass: a density errs by 2 u^2 ULP, |u| <= 17, and by u times the error of the place of a
+# node or an end of a cell, 2^-48; its rule leaves out less than 1e-19, weights err by 2^-46
 # (docs/numerics/clones.md).
 _MASS_ERROR = 2.0**-41
 
@@ -43,7 +43,7 @@ class Cells(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def gaussian_cells(a: float) -> Cells:
-    """NamedTuple: of Gaussian reports, a = 1 / noise multiplier, at most `MOST_SHIFT`."""
+    """NamedTuple: the cells of Gaussian reports, a = 1 / noise multiplier, at most `MOST_SHIFT`."""
     edges: Any = np.linspace(-_BEYOND, 2.0 * a + _BEYOND, _CELLS + 1)
     nodes, weights = gauss_legendre(_NODES)
     width = float(edges[1] - edges[0])
@@ -54,7 +54,7 @@ def gaussian_cells(a: float) -> Cells:
 
 @functools.lru_cache(maxsize=8)
 def laplace_cells(rate: float) -> Cells:
-    """NamedTuple: of Laplace reports, rate = 1 / scale: what is beyond the data is one cell on either side."""
+    """NamedTuple: the cells of Laplace reports, rate = 1 / scale; beyond the data there is one cell on either side."""
     w: Any = np.linspace(0.0, 2.0 * rate, _CELLS + 1)  # from the other datum
     inside = 0.5 * np.exp(-w[:-1]) * -math.expm1(-2.0 * rate / _CELLS)
     other = np.concatenate([[0.5], inside, [0.5 * math.exp(-2.0 * rate)]])
@@ -62,7 +62,7 @@ def laplace_cells(rate: float) -> Cells:
 
 
 class _Test(NamedTuple):
-    """Scores [N + 1] and what their sum has to reach, whole numbers; a tilt; the sum's deviation under it; points."""
+    """Scores [N + 1] and what their sum has to reach, whole numbers; a tilt; the sum's deviation; log2 of points."""
 
     score: NDArray[np.int64]
     limit: int
@@ -95,12 +95,12 @@ def _test(value: Any, mass: Any, users: float, limit: float) -> _Test:
     step = max(_FINE * deviation / math.sqrt(users), reach / 2**_POINTS)
     points = min(max(math.ceil(math.log2(reach / step)), 10), _POINTS)
     score = np.rint(value / step).astype(np.int64)
-    rounded = users * float((share * (score - value / step)).sum())  # what sums have more than they should, on average
+    rounded = users * float((share * (score - value / step)).sum())  # the mean error of sums by rounding
     return _Test(score, math.ceil(limit / step + rounded), tilt * step, deviation / step, points)
 
 
 def scored_delta(cells: Cells, users: float, prob: float, epsilon: float) -> float:
-    """delta at `epsilon` >= 0, at least, of `users` each of whom joins with probability `prob`; a float in [0, 1]."""
+    """A float in [0, 1], a lower bound on delta at `epsilon` >= 0 of `users` who each join with probability `prob`."""
     if not epsilon < math.log(float((cells.own / cells.other).max())):
         return 0.0  # no cell tells so much
     gain = math.exp(epsilon)
@@ -134,7 +134,7 @@ def scored_delta(cells: Cells, users: float, prob: float, epsilon: float) -> flo
 
 
 def _outside(test: _Test, mass: Any, one: Any, others: float, start: int, end: int) -> float:
-    """Tilted masses of sums below `start` or from `end` on, at most: Markov's inequality."""
+    """An upper bound on the tilted masses of sums below `start` or from `end` on, by Markov's inequality."""
     total = 0.0
     for sign, edge in ((1.0, end), (-1.0, start - 1)):
         tilts = sign * _TILTS / test.deviation
@@ -146,7 +146,7 @@ def _outside(test: _Test, mass: Any, one: Any, others: float, start: int, end: i
 
 
 def _spectrum(score: Any, mass: Any, size: int) -> tuple[Any, float]:
-    """The transform of masses on a circle, and how far any entry is off."""
+    """The transform of masses on a circle, and an upper bound on the error of any entry."""
     folded = np.bincount(score % size, mass, size)
     # eta of the norm, for any entry (Higham 2002, Theorem 24.2); masses that are folded
     error = 8.0 * ULP * math.log2(size) * math.sqrt(size * float(np.square(folded).sum()))
@@ -154,7 +154,7 @@ def _spectrum(score: Any, mass: Any, size: int) -> tuple[Any, float]:
 
 
 def _convolved(score: Any, spectrum: Any, off: float, one: Any, others: float, size: int) -> tuple[Any, float]:
-    """`others` scores and one of the measure `one`, on a circle [size], and the error's norm of squares."""
+    """The law on a circle [size] of the sum of `others` scores and one of the measure `one`, and its error's 2-norm."""
     last, last_off = _spectrum(score, one, size)
     last_off += len(one) * ULP * float(np.abs(one).sum())
     modulus = np.abs(spectrum)

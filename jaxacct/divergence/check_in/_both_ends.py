@@ -24,10 +24,10 @@ from jaxacct.divergence.response._binary import _blocks, _Setting
 from jaxacct.special import ULP, down, log_down, log_sum_exp, log_up, up
 
 _CLONES_WIDTH, _CLONES_SDS = 5.5e-4, 0.06  # widest blocks of clones, relatively and in standard deviations
-_OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.1  # of the reports that are no clones; their masses are known block by block, ..
-_JOINED = 4  # .. and at most so many blocks are one for H
-_EXACT_SDS = 160.0  # counts: the standard deviation of the reports that are no clones up to which each count is summed
-_FEW_ROWS = 150.0  # numbers of clones, with fewer of which counts are nearer
+_OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.1  # of reports that are not clones; their masses are known block by block, ..
+_JOINED = 4  # .. and at most so many blocks share one value of H
+_EXACT_SDS = 160.0  # counts: standard deviation of the reports that are not clones up to which each count is summed
+_FEW_ROWS = 150.0  # numbers of clones; with fewer of them, counts are taken closer together
 _ALL = 64  # blocks on a geometric grid of all numbers of clones, where also those of next to no weight are looked at
 _FEWEST, _MOST = 64, 1500  # blocks about a mean
 _SINH = 19.7  # (blocks about the mean) times (width of the central ones in standard deviations), of `binomial_blocks`
@@ -36,7 +36,7 @@ _AIM, _MAX_STEPS = 5e-7, 60  # how far above the target a root from below is sou
 _LIGHT = -120.0  # log of the weight up to which delta <= 1 is enough from above
 _NEGLIGIBLE = -60.0  # log of the weight up to which nothing is summed from below
 _BELOW = 30.0  # the same, below the log of a known delta: 1e-9 of it for a thousand cells
-COARSE = 10.0  # factor of the widths, of cells that only tell whether a setting is worth more
+COARSE = 10.0  # factor of the widths of cells that only tell whether a setting is worth more effort
 
 
 class Cells(NamedTuple):
@@ -66,7 +66,7 @@ def _step(mean: float, scale: float, width: float, sds: float) -> float:
 
 
 def _step_of_others(num_reports: float, scale: float, factor: float) -> float:
-    """`_step` of the reports that are no clones, whose standard deviation is `scale`."""
+    """`_step` of the reports that are not clones, whose standard deviation is `scale`."""
     return _step(num_reports, scale, factor * _OTHERS_WIDTH, min(factor, 4.0) * _OTHERS_SDS)
 
 
@@ -104,17 +104,17 @@ def _ends(num: int, low: NDArray[Any], high: NDArray[Any]) -> tuple[NDArray[Any]
 
 
 def _num_joined(num_reports: float, factor: float, step: float, scale: float) -> int:
-    """How many blocks of `step` standard deviations are one for H: their width together is at most that allowed."""
+    """How many blocks of `step` standard deviations share one value of H: together no wider than allowed."""
     return int(np.clip(np.floor(factor * _OTHERS_WIDTH * num_reports / max(step * scale, 1.0)), 1, _JOINED))
 
 
 def _sums_all(prob: float, scale: float, factor: float) -> bool:
-    """Whether every count of the reports that are no clones is summed."""
+    """Whether every count of the reports that are not clones is summed."""
     return 0.0 < prob < 1.0 and scale <= _EXACT_SDS and factor < COARSE
 
 
 def _num_counts(num_reports: float, scale: float, factor: float, num_rows: int) -> int:
-    """How many counts of the reports that are no clones are one for H, where each is summed; fewer in few rows."""
+    """How many counts of reports that are not clones share one value of H, where each is summed; fewer in few rows."""
     step = _step_of_others(num_reports, scale, factor)
     size = min(step * scale, max(1.0, math.floor(step * scale))) * _num_joined(num_reports, factor, step, scale)
     return max(1, int(size * min(1.0, num_rows / _FEW_ROWS)))
@@ -163,8 +163,8 @@ def _upper_of_every_count(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Of the others, given `last` clones: (log weights, k), each [G, L], and the log of what is left out [L].
 
-    H, convex in 1/k, is at most its chords between every so many counts: the mass between two of them is shared such
-    that the mean of 1/k stays.
+    H is convex in 1/k, so it is at most its chords between every `size`-th count: the mass between two of them is
+    shared so that the mean of 1/k is kept.
     """
     # the chords of blocks of so many counts, both ends of each, would be wider
     size = max(1, int(0.8 * (_num_counts(reports, scale, factor, len(last)) - 1)))
@@ -236,7 +236,7 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
 def _lower_of_every_count(
     rest: float, first: NDArray[Any], other: float, reports: float, scale: float, factor: float
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(log weights, k), each [G, L], of the reports that are no clones, given `first` clones: H at means of 1/k."""
+    """(log weights, k), each [G, L], of the reports that are not clones, given `first` clones: H at means of 1/k."""
     size = _num_counts(reports, scale, factor, len(first))
     found = groups(rest - first, other, 1.0 + first, size, _REACH)
     inverse = np.maximum(found.inverse * (1.0 + 2.0 * found.log_error + 2.0**-50), 1e-300)  # 0 where no count is
@@ -272,7 +272,7 @@ def _lower_of_blocks(
 def log_profile(
     epsilon: float, num_users: float, local_epsilon: float, cells: Cells, sign: float
 ) -> tuple[float, float]:
-    """(log delta, its slope), floats, at `epsilon` >= 0: up from upper cells (`sign` 1), down from lower ones (-1).
+    """(log delta, its slope), floats, at `epsilon` >= 0: above by upper cells (`sign` 1), below by lower ones (-1).
 
     The slope only steers.
     """

@@ -53,13 +53,13 @@ def count_law(num_reports: jax.Array, clone_prob: jax.Array, layout: Layout) -> 
 
 
 def clones_upper(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperPoint:
-    """Upper bounds [R, L] on log D_k(epsilon), the clones pair's divergence, at `epsilon` [R, L] >= 0, a law a row.
+    """Upper bounds [R, L] on log D_k(epsilon), the clones pair's divergence, at `epsilon` [R, L] >= 0, one law per row.
 
         h_m = (1 + e^eps) s (2/m) P[a = j] (f r0 + r1),   s = tanh(local/2),   u = tanh(eps/2)/s,
 
     Feldman, McMillan & Talwar 2021, Theorem 3.2, replace-one adjacency, both directions. Here a ~ Bin(m, 1/2), j is the
     least count above m (1 + u)/2, f its distance from that, and r0 and r1 are the tail and the excess beyond j over
-    P[a = j]. `local_epsilon` is [L]; the divergence is zero from there on. What rounding may take is added.
+    P[a = j]. `local_epsilon` is [L]; the divergence is zero from there on. The rounding error is added.
     """
     rows, lanes = epsilon.shape
     chunk = max(1, min(rows, _CHUNK // lanes))
@@ -81,9 +81,9 @@ def clones_of_counts(
     """(log P[a = j], h_m and about Q[loss > eps] as multiples of P), [N], at e^eps = 1 + `growth`, m = `counts` [N].
 
     `clones_upper`'s formula by quotients only: tanh(eps/2) = x/(2 + x), x the growth, and
-    (1 - u)/2 = (X - x)/(X (2 + x)), X = e^local - 1, x < X <= e^300. From above (`sign` 1) or below (-1) but for the
-    errors of the tails and some roundings: X counts as more or less by what it errs, and what rounding of a threshold
-    moves is added or taken off.
+    (1 - u)/2 = (X - x)/(X (2 + x)), X = e^local - 1, x < X <= e^300. From above (`sign` 1) or below (-1), except for
+    the errors of the tails and some roundings: X is raised or lowered by its error, and the effect of rounding a
+    threshold is added or subtracted.
     """
     found = [
         _of_counts(growth[i : i + _CELLS], local_epsilon, counts[i : i + _CELLS], sign)
@@ -123,7 +123,7 @@ def _fair_tails_of(j: Any, m: Any) -> tuple[Any, Any, Any]:
 
 
 def _different(j: Any, m: Any) -> tuple[Any, Any, Any]:
-    """The different pairs of counts, as two arrays, and the place of each of `j`, `m` [N] among them."""
+    """The distinct pairs of counts, as two arrays, and the place of each of `j`, `m` [N] among them."""
     beyond, least = 2.0 * j - m, float(m.min())
     first, width = float(beyond.min()), float(np.ptp(beyond)) + 1.0
     keys = (m - least) * width + (beyond - first)

@@ -22,16 +22,16 @@ from jaxacct.special import log_down, log_up
 
 _TOGETHER = 2**15  # entries of the tables that are computed together: memory only
 _MOST_REACH = 30.0  # standard deviations: beyond, shares of a window may leave the doubles
-_SHARE = 1e-3  # of the weight beyond the reach, that a pair of counts may have to be left out
+_SHARE = 1e-3  # of the weight beyond the reach: a pair of counts with less is left out
 
 
 class CloneTable(NamedTuple):
     """A setting's sums over everything but epsilon.
 
-    Of each pair [N] of m and x > 0: its `weight` q P[c] P[x] 2 s x/m, the `ratio` (m - s x)/(2 s x), and the place in
+    For each pair [N] of m and x > 0: its `weight` q P[c] P[x] 2 s x/m, the `ratio` (m - s x)/(2 s x), and the place in
     the tables of the tails of r from 1 + `last` - m on, an entry for each count less. `tail` and `inverse`, flat, hold
-    the two sums of V, rows of `size` + 1 entries. All of them err by `error` relatively, which contains what is left of
-    the windows of r; `outside` is at most what the others leave out.
+    the two sums of V, rows of `size` + 1 entries. All of them err by `error` relatively, which includes the mass to the
+    left of the windows of r; `outside` is an upper bound on what else is left out.
     """
 
     num_users: float
@@ -65,7 +65,7 @@ def _window(size: NDArray[Any], odds: float, reach: float) -> _Window:
 def _shares(of: _Window, odds: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(counts downwards from the last, their probabilities over that of the last, each [L, num], outside [L], [L]).
 
-    The latter bound what is left and right of the window, over the sum of what is inside: quotients of neighbours fall.
+    The latter bound the mass to the left and right of the window, over that inside: quotients of neighbours fall.
     """
     size, last = of.size[:, None], of.last[:, None]
     counts = last - np.arange(of.num)
@@ -86,7 +86,7 @@ def _shares(of: _Window, odds: float) -> tuple[NDArray[Any], NDArray[Any], NDArr
 
 
 def _tails(m: NDArray[Any], of: _Window, odds: float) -> tuple[NDArray[Any], NDArray[Any], float, float]:
-    """The two tails of r, each [L, num + 1], and at most what is left and right of the windows."""
+    """The two tails of r, each [L, num + 1], and upper bounds on the mass to the left and right of the windows."""
     tail, inverse = np.zeros((len(m), of.num + 1)), np.zeros((len(m), of.num + 1))
     left = right = 0.0
     rows = max(1, _TOGETHER // of.num)
@@ -137,12 +137,12 @@ def _windows(of: LineSetting, reach: float) -> tuple[_Window, _Window]:
 
 
 def is_in_range(of: LineSetting, reach: float) -> bool:
-    """A bool: whether tables are made."""
+    """A bool: whether tables are made for this setting."""
     return 0.0 < of.prob <= 1.0 and 0.0 < of.clone_prob < 1.0 and of.local_epsilon > 0.0 and reach <= _MOST_REACH
 
 
 def table_size(of: LineSetting, reach: float) -> float:
-    """About how many entries the tables have, a float."""
+    """A float, about the number of entries of the tables."""
     mean = of.num_users * of.prob
     both = (mean * of.clone_prob, mean * (1.0 - of.clone_prob) * (1.0 - of.prob))
     clones, others = (2.0 * reach * math.sqrt(x) + 0.3 * reach**2 for x in both)

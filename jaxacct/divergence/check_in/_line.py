@@ -1,6 +1,7 @@
 """Shuffled check-ins over the clones pair, one setting on the host: both ends of its profile by one contour integral.
 
-With A and B of the k reports that are seen clones of either kind, (A, B) ~ Mult(k; p/2, p/2), the profile of CI-S23 is
+With A and B the clones of either kind among the k reports that are seen, (A, B) ~ Mult(k; p/2, p/2), the profile of
+CI-S23 is
 
     delta = 1/(n p) sum_k w_k E(S_k)_+,  S_k = a A - b B,  a = 2 s - u (1 - s),  b = 2 s + u (1 + s),  u = n t / k,
 
@@ -21,7 +22,7 @@ from jaxacct.special import ULP, log_down, log_up
 
 _REACH = 10.0  # standard deviations of the number of reports on either side of its mean that are in the window
 _ROUNDINGS = 2.0**8 * ULP
-_LEAST_SPREAD = 1e-150  # standard deviation of S below which its square is no double: nothing is claimed there
+_LEAST_SPREAD = 1e-150  # standard deviation of S below which its square is not a double: nothing is claimed there
 
 
 class LineSetting(NamedTuple):
@@ -45,7 +46,7 @@ NOTHING = LinePoint(-math.inf, 0.0, -1.0)
 
 
 class _Steps(NamedTuple):
-    """A setting at one t: the mean of k, its standard deviation, the window, and of s, 1 - s and n t."""
+    """A setting at one t: the mean of k, its standard deviation, the window, s, 1 - s (`rest`) and n t (`reach`)."""
 
     setting: LineSetting
     mean: float
@@ -75,7 +76,7 @@ def _log_moment(a: Any, of: LineSetting) -> Any:
 
 
 def _beyond(a: Any, of: _Steps, more: float) -> Any:
-    """At most E[e^(a d + more |d| / deviation); K outside the window], d = K - n q: by Markov's inequality."""
+    """Upper bound on E[e^(a d + more |d| / deviation); K outside the window], d = K - n q: by Markov's inequality."""
     if of.setting.prob == 1.0:
         return 0.0 * a
     steep = (_REACH + more) / of.deviation
@@ -86,8 +87,8 @@ def _beyond(a: Any, of: _Steps, more: float) -> Any:
 def _sums(z: Any, of: _Steps) -> Sums:
     """The sums over k at `z` [N], by log M^k = f(k) about the mean of k, with d = k - n q.
 
-    e^f(k) is e^(f + f' d) (1 + f'' d^2 / 2) but for e^(f + f' d) (F3 |d|^3 / 6 + F2^2 d^4 e^(F2 D^2 / 2) / 8), where F2
-    and F3 bound the second and the third derivative on the window |d| <= D. All is summed over Bin(n, q) in closed
+    e^f(k) is within e^(f + f' d) (F3 |d|^3 / 6 + F2^2 d^4 e^(F2 D^2 / 2) / 8) of e^(f + f' d) (1 + f'' d^2 / 2), where
+    F2 and F3 bound the second and the third derivative on the window |d| <= D. Both are summed over Bin(n, q) in closed
     form.
     """
     n, q, p, _ = of.setting
@@ -131,7 +132,7 @@ def _sums(z: Any, of: _Steps) -> Sums:
 
 
 def _waves(order: float, of: _Steps) -> list[Wave]:
-    """|M|^2 is M(c)^2 less 4 P Q sin^2(height g / 2) for each two of the three values, P and Q their parts of M(c)."""
+    """|M|^2 is M(c)^2 less 4 P Q sin^2(height g / 2) for any two of the three values, P and Q their parts of M(c)."""
     p, s, rest, u = of.setting.clone_prob, of.s, of.rest, of.ratio()
     a = Range(2.0 * s - u.high * rest, 2.0 * s - u.low * rest)
     b = Range(2.0 * s + u.low * (1.0 + s), 2.0 * s + u.high * (1.0 + s))

@@ -33,7 +33,7 @@ def rdp_from_profile(nodes: jax.Array, log_delta: jax.Array, *, orders: Sequence
 
         sum_i (delta_i - delta_{i+1}) (psi_{i+1} - psi_i) / (t_{i+1} - t_i),   psi = t^a + t^(1-a) - t - 1.
 
-    Real orders a > 1 (static). What the rounding of each term can do is added; inf where the last delta is not 0.
+    Real orders a > 1 (static). The rounding error of each term is added; inf where the last delta is not 0.
     """
     falling: Any = jax.lax.cummin if is_jax(log_delta) else np.minimum.accumulate
     log_delta = falling(log_delta, axis=0)

@@ -1,7 +1,7 @@
-"""The reports that are no clones, r ~ Bin(N, q'), in groups of counts with masses and means exact but for rounding.
+"""The reports that are not clones, r ~ Bin(N, q'), in groups of counts with masses and means exact up to rounding.
 
-Neighbouring masses have rational quotients, which are multiplied up from the first count of a window. Work grows with
-the standard deviation: for the widest laws there are `_blocks`.
+Neighbouring masses have rational quotients, which are multiplied up from the first count of a window. The work grows
+with the standard deviation; the widest laws are left to `_blocks`.
 """
 
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ _TOGETHER = 2**14  # counts of all laws that are computed together: memory only
 
 
 class Groups(NamedTuple):
-    """Of laws [L], in groups [G, L] of counts: the first, log mass, and the mean of 1/(offset + r), to `log_error` [L].
+    """Groups [G, L] of counts of laws [L]: the first, log mass, and the mean of 1/(offset + r), to `log_error` [L].
 
-    `log_outside` [L]: log of at most what is in no group.
+    `log_outside` [L]: log of an upper bound on the mass in no group.
     """
 
     first: NDArray[Any]

@@ -20,14 +20,14 @@ _MOST_NODES, _MOST_LOBES = 3000, 40
 
 
 class Range(NamedTuple):
-    """What a number is at least and at most."""
+    """The least and the largest value that a number may have."""
 
     low: float
     high: float
 
 
 class Sums(NamedTuple):
-    """At each z: E e^(z S), how it changes with what is asked, and at most what the former errs by."""
+    """At each z: E e^(z S), its derivative in what is asked about, and an upper bound on the error of the former."""
 
     value: Any
     drift: Any
@@ -42,9 +42,9 @@ class Wave(NamedTuple):
 
 
 class _Ending(NamedTuple):
-    """Where the nodes end, lobes that are worth nodes of their own, and what the others are at most, over A(c).
+    """Where the nodes end, lobes that are worth nodes of their own, and an upper bound on the others, over A(c).
 
-    Each lobe: its first and last height, and what it is at most.
+    Each lobe: its first and last height, and an upper bound on it.
     """
 
     height: float
@@ -56,9 +56,9 @@ def _ending(waves: list[Wave], of_lobes: Wave, step: float, size: float) -> _End
     """What the nodes beyond the last one are worth, by the lobes of one wave; None where that says nothing.
 
     Up to pi over the largest scale all waves rise; later only where `of_lobes` is within `near` of a multiple of 2 pi
-    has it not risen by `_FALL`. There the sum over nodes of a distance `step` is, on each of some pieces, at most its
-    length and one node times the largest value, for which each wave counts with its least. Beyond the lobes that are
-    looked at one by one it is at most the integral and one node. `size` times what is found is its share of delta.
+    has it not risen by `_FALL`. There the sum over nodes `step` apart is, on each of some pieces, at most its length
+    and one node times the largest value, for which each wave counts with its least. Beyond the lobes that are looked
+    at one by one it is at most the integral and one node. `size` times what is found is its share of delta.
     """
     weight, scale = of_lobes
     top = max(wave.scale.high for wave in waves)
@@ -103,7 +103,7 @@ class Nodes(NamedTuple):
       order: c, of the line; `alias_order` c' > c, for the aliases; `period` T of the rule.
       z: c', c, and then the nodes: those next to the real axis, and those of each lobe of `lobes` from `starts` on.
       weights: of the nodes.
-      lobes: what each of the lobes is at most, over E e^(c S); `beyond` what all the others are.
+      lobes: upper bounds on each of the lobes, over E e^(c S); `beyond` that on all the others.
     """
 
     order: float
@@ -117,7 +117,7 @@ class Nodes(NamedTuple):
 
 
 def order_of(spread: float, drift: float) -> float:
-    """c, a float, about where E e^(c S) / c^2 is least, for S of mean -`drift` and standard deviation `spread`."""
+    """A float c, about where E e^(c S) / c^2 is least, for S of mean -`drift` and standard deviation `spread`."""
     return (drift + math.sqrt(drift * drift + 2.0 * spread * spread)) / (2.0 * spread * spread)
 
 
@@ -142,7 +142,7 @@ def nodes_of(order: float, spread: float, drift: float, waves: list[Wave]) -> No
 
 
 class PositivePart(NamedTuple):
-    """E(S)_+ from both sides, and about how it changes with what is asked."""
+    """E(S)_+ from both sides, and about its derivative in what is asked about."""
 
     lower: float
     upper: float

@@ -31,8 +31,8 @@ _NUM_HALVINGS = 28  # of `_LOG_RANGE`: epsilon is found to 1e-7, relatively; onl
 _LOG_RANGE = 30.0  # nats: epsilon is sought down to e^-30 of the local epsilon, and is 0 below
 _DEVIATIONS = 8.0  # standard deviations about a mean that are summed; what is left out only lowers a lower bound
 # Of the host's search: how far above the target a root is sought, in log delta; the width of log delta up to which the
-# integral is taken, since blocks are hardly as close; guesses at the least of all ones that are summed, and how many
-# ones more may be there below the root, where they are counted one by one and where they are in blocks.
+# integral is accepted, since blocks are hardly closer; the number of guesses at where the summed ones begin, and how
+# many ones further the root may be, where they are counted one by one and where they are in blocks.
 _AIM, _SHARP, _PASSES, _SPARE, _EXACTLY = 1e-12, 1e-4, 8, 2.0, 1e-4
 
 
@@ -46,7 +46,7 @@ class _Setting(NamedTuple):
     slope: jax.Array
 
     def distance(self, epsilon: jax.Array) -> jax.Array:
-        """(e^eps - 1)/a [1], rounded up: where c - k r decides."""
+        """(e^eps - 1)/a [1], rounded up: the threshold of c - k r."""
         return up(xp.expm1(epsilon) / xp.where(self.slope > 0, self.slope, 1.0), 128)
 
 
@@ -207,7 +207,7 @@ def _epsilon_on_host(target: float, local_epsilon: float, of: _Setting, window: 
 def response_floor_epsilon(
     log_delta: jax.Array, num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """Epsilon [1] at which delta still exceeds exp(log_delta), found to about 1e-7, on the host closer; 0 if none is.
+    """Epsilon [1] at which delta still exceeds exp(log_delta), to about 1e-7, and closer on the host; 0 if none is.
 
     Lower bound on every valid epsilon at that delta; arguments as for `response_floor_log_delta`.
     """

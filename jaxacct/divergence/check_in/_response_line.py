@@ -17,14 +17,14 @@ from jaxacct.divergence.check_in._positive_part import Nodes, Range, Sums, Wave,
 from jaxacct.special import ULP, log_down, log_up
 
 _ROUNDINGS = 2.0**8 * ULP
-_LARGEST_ORDER = 2.0  # beyond, few ones decide, whose law the nodes do not resolve
+_LARGEST_ORDER = 2.0  # beyond it, few ones decide, whose law the nodes do not resolve
 _ORDERS, _HALVINGS = (1e-9, 600.0), 30  # of the search for the order, in its logarithm: it only begins another
 
 UNKNOWN = LinePoint(-math.inf, math.inf, -1.0)
 
 
 class ResponseLine(NamedTuple):
-    """The moments of c - k r on one line, and at most what their logarithms err by."""
+    """The moments of c - k r on one line, and upper bounds on the errors of their logarithms."""
 
     at: Nodes
     log_moment: NDArray[Any]
@@ -44,9 +44,9 @@ class ResponseLine(NamedTuple):
 
 
 def guessed(log_value: float, num_users: float, prob: float, ones: float, zeros: float) -> tuple[float, float]:
-    """(c, d), floats, about: d at which E(c - k r - d)_+ is exp(`log_value`), at least 0, and the line's order there.
+    """(c, d), two approximate floats: the d >= 0 at which E(c - k r - d)_+ is exp(`log_value`), and the line's order c.
 
-    The saddle point of M(c)^n e^(-c d) / c^2, by halving.
+    The saddle point of M(c)^n e^(-c d) / c^2, by bisection.
     """
 
     def at(order: float) -> tuple[float, float]:

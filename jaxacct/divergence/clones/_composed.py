@@ -1,7 +1,7 @@
 """Rounds of the clones pair, composed: certified ends of epsilon or delta by one contour of their complex moments.
 
-The moments (`_moments`) do not fall for ever along the contour: losses are nearly on a lattice. So what is integrated
-is the run with one more release, N(eta, 1) against N(0, 1), whose moments fall as e^(-eta^2 y^2/2). With D_v the delta
+The moments (`_moments`) do not decay all along the contour: losses are nearly on a lattice. So what is integrated is
+the run with one more release, N(eta, 1) against N(0, 1), whose moments fall as e^(-eta^2 y^2/2). With D_v the delta
 of the run and that release, v = eta^2, and delta that of the run,
 
     delta <= D_v,    delta >= (k D_v - D_w) / (k - 1),    w = theta^2 v,   k = theta e^(-(theta^2 - 1) v/8) > 1
@@ -110,8 +110,8 @@ class _Nodes(NamedTuple):
       at: the outcomes that they are sums over.
       heights: [N], equally spaced from 0 on; the next one would be `last`.
       end: the height to which `log_tail` holds, from `last` on; not above `last` if nothing is known there.
-      log_tail: at least the log of the run's |M(a + iy) / M(a)| from `last` to `end`.
-      error: at most what the sums err by, for heights up to `last`.
+      log_tail: an upper bound on the log of the run's |M(a + iy) / M(a)| from `last` to `end`.
+      error: an upper bound on the error of the sums, for heights up to `last`.
     """
 
     at: Lattice
@@ -133,7 +133,7 @@ class _Run(NamedTuple):
     line: Line
     moments: LineMoments
     nodes: _Nodes
-    dropped: float  # at most what delta loses by the outcomes outside the windows
+    dropped: float  # upper bound on what delta loses by the outcomes outside the windows
 
 
 class _Smoothed(NamedTuple):
@@ -200,7 +200,7 @@ def _edge_for(choice: Any, share: float) -> float:
 
 
 def _affordable(of: ClonesMoments, order: float, step: float, wanted: float) -> float:
-    """A height, at most `wanted`, to which the moments are formed with no more than some products."""
+    """A height, at most `wanted`, to which the moments are formed with a limited number of products."""
     high = min(wanted, step * _NODES)
     for _ in range(40):
         num = of.num_outcomes(order, high)
@@ -212,7 +212,7 @@ def _affordable(of: ClonesMoments, order: float, step: float, wanted: float) -> 
 
 
 def _log_share(choice: Any, edge: float) -> float:
-    """-log of what a release has to leave of moments at `edge`, where all of them are dropped."""
+    """-log of the share that a release has to leave of the moments at `edge`, beyond which they are dropped."""
     log_tail = min(max(2.0 * math.log(edge / (choice.order - 1.0)), _TAILS[0]), _TAILS[1])
     return float(max(choice.log_size - choice.log_delta + log_tail - math.log(edge), 1.0))
 
@@ -271,16 +271,16 @@ def _with_releases(run: _Run, v: float) -> _Smoothed:
 
 
 def _smoothed(run: _Run, choice: Any) -> _Smoothed | None:
-    """The run with releases of the variance that makes the sum of two errors least; None if it has to be too large.
+    """The run with releases of the variance that minimizes the sum of two errors; None if it has to be too large.
 
-    One is what the release changes, the other what lies beyond the last node.
+    One error is what the release changes, the other what lies beyond the last node.
     """
     found = _with_releases(run, 2.0 * _log_share(choice, run.nodes.edge) / run.nodes.edge**2)
     return found if found.factor > 1.0 + 1e-3 else None
 
 
 def _lower_delta(run: _Smoothed, epsilons: Real) -> Real:
-    """At most delta at `epsilons` [K]."""
+    """Lower bounds on delta at `epsilons` [K]."""
     at: Any = epsilons
     ends = np.exp([delta_ends(run.line, run.fine, at).lower, delta_ends(run.line, run.coarse, at).upper])
     k = run.factor

@@ -1,4 +1,4 @@
-"""Complex moments of the clones pair on the host, each a sum over some outcomes with a bound on what that errs by.
+"""Complex moments of the clones pair on the host, each a sum over some outcomes with a bound on its error.
 
 An outcome is (m, d): m = C + 1 reports that count, a = m/2 - d of them on one label and b = m/2 + d on the other. Under
 the mean law W of the pair, m - 1 ~ Bin(n - 1, p) and a | m ~ Bin(m, 1/2). With x = (a - b)/m, c = tanh(local_epsilon/2)
@@ -59,11 +59,11 @@ class _Growth(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Outcomes: their t >= 0 and twice their weights under W, and what sums over them err by.
+    """Outcomes: their t >= 0 and twice their weights under W, and what bounds the error of sums over them.
 
     Attributes:
       loss, weight: [O].
-      dropped: at most W of what lies outside the window.
+      dropped: upper bound on W outside the window.
       edge_log_weight, edge_loss: ends of rows: W times the steps in m, and t there.
       side_log_weight, side_loss: of the row before the first and after the last, W times the step in d, and t.
       corner: the rows' ends there, [2], log W, and their t.
@@ -97,7 +97,7 @@ class ClonesMoments:
     """The clones pair (n, p, local epsilon) for the contour of `jaxacct.divergence._contour`; concrete floats."""
 
     def __init__(self, num_reports: float, clone_prob: float, local_epsilon: float, log_tolerance: float):
-        """`log_tolerance`: of the log of what a moment may err by and of the total variation dropped; steers both."""
+        """`log_tolerance`: the log of the error of a moment and of the total variation dropped; it steers both."""
         self.n, self.p, self.c = num_reports, clone_prob, math.tanh(0.5 * local_epsilon)
         self.local = local_epsilon
         self.digits = -log_tolerance
@@ -217,7 +217,7 @@ class ClonesMoments:
         return max(float(self._rough[0].max(initial=0.0)), 1e-300)
 
     def moment(self, at: Lattice, alpha: float) -> float:
-        """M(alpha) by the outcomes of `at`: less what it errs by, and the weight of other outcomes, 1 at most."""
+        """M(alpha) by the outcomes of `at`, but for its error and the weight of the other outcomes, at most 1."""
         return float(rows_times(at.weight, _cosh_ratio(alpha, at.loss)))
 
     def _made(self, alpha: float, beta: float) -> Lattice:
@@ -278,7 +278,7 @@ class ClonesMoments:
         return loss, 2.0 * np.exp(log_fair_pmf(a, m) + log_m)
 
     def _dropped(self, window: _Window) -> float:
-        """At most W[m outside, or |d| > reach]: Chernoff's bounds on the binomial tails, Hoeffding's on those of d."""
+        """Upper bound on W[m outside or |d| > reach]: Chernoff's on the binomial tails, Hoeffding's on those of d."""
         total = 0.0
         for k, outside in ((window.low - 2.0, window.low > 1.0), (window.high, window.high < self.n)):
             if outside:
@@ -289,9 +289,9 @@ class ClonesMoments:
         return min(total * (1.0 + 1e-9), 1.0)
 
     def error(self, at: Lattice, alpha: float, beta: float, *, of_integrals: bool = False) -> float:
-        """At least the distance of the sums over `at` from M(alpha + i beta'), beta' <= beta.
+        """An upper bound on the distance of the sums over `at` from M(alpha + i beta'), beta' <= beta.
 
-        With `of_integrals` that of the moments from the integrals over the window: the sums serve at height 0 only.
+        With `of_integrals`, on that of the moments from the integrals over the window: the sums serve at height 0 only.
         Rounding: of each weight, by `pmf_rounding` of its two factors, 64 and 90 ULP of the logarithm without the steps
         (6 more for sums, and what the exponential adds); of a sum of O terms and its four products, O and some; of a
         loss, 4 units in s t.
@@ -308,7 +308,7 @@ class ClonesMoments:
         return error + self._lattice_error(at, alpha, beta, size, of_integrals=of_integrals) if at.step else error
 
     def _lattice_error(self, at: Lattice, alpha: float, beta: float, size: float, *, of_integrals: bool) -> float:
-        """At least what steps between outcomes add to `error`, inf where they are too wide; `size` sums all terms."""
+        """An upper bound on what steps between outcomes add to `error`, inf if too wide; `size` sums all terms."""
         beta_of_steps = 0.0 if of_integrals else beta
         growth = self._growth(at.window, alpha)
         if growth is None:
@@ -354,7 +354,7 @@ class ClonesMoments:
         return max(2.0 * math.pi - math.sqrt(2.0 * growth.kappa_d * digits), 0.0) / growth.rate_d
 
     def decay(self, at: Lattice, alpha: float, heights: Real, end: float) -> Real:
-        """At least log |M(alpha + iy) / M(alpha)| [K] for all y from `heights` [K] to `end`; 0 where nothing is known.
+        """Upper bounds [K] on log |M(alpha + iy) / M(alpha)| for y from `heights` [K] to `end`; 0 if nothing is known.
 
         Moving the path of d by -iy shrinks the integrand by e^(kappa y^2/2 - 2 beta atan(2 c y/m)).
         """

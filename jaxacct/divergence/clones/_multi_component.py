@@ -126,7 +126,7 @@ class Prepared(NamedTuple):
     half_drift: jax.Array  # t g / 2
     clone_prob: jax.Array
     not_clone: jax.Array  # 1 - clone_prob
-    share: jax.Array  # of the rest among what is no clone
+    share: jax.Array  # of the rest among reports that are not clones
     share_rest: jax.Array  # 1 - share, to its own relative accuracy
     scale: jax.Array  # w (1 + e^epsilon)
 

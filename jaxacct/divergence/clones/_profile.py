@@ -32,7 +32,7 @@ _DEVIATIONS = 9.5  # standard deviations that a window covers; Chernoff's bound 
 # From this epsilon on, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0.
 MAX_EPSILON = 500.0
 _SMOOTH_STEPS = 2  # first steps of a search for epsilon: they use the contour's centre only, and only steer
-_NONE_OUTSIDE, _SURE = 1e-16, 1e-9  # mass outside the counts, and relative width, with which sums over them do alone
+_NONE_OUTSIDE, _SURE = 1e-16, 1e-9  # mass outside the counts, and relative width, with which their sums alone suffice
 _CHEAP = 1024  # counts from which on the first steps are left to the contour nevertheless
 _MAX_STEPS = 64  # of a search for epsilon: where it ends, the certified points found so far are the answer
 
@@ -49,7 +49,7 @@ def lane_bytes(*, window: int) -> int:
 
 
 class ProfileEnds(NamedTuple):
-    """Log delta between two ends, and the log of about Q[loss > epsilon], each [L].
+    """Two ends of log delta, and the log of about Q[loss > epsilon], each [L].
 
     The latter steers searches and gives slopes.
     """
@@ -230,9 +230,9 @@ def _solve(
 def _both_ways(
     pair: ClonesPair, counts: CountWindow, refine: Any, *, by_counts: bool
 ) -> tuple[WindowSum, SmoothSum, jax.Array]:
-    """The divergence by sums over counts and by the contour, and what the latter errs by, [L].
+    """The divergence by sums over counts and by the contour, and an upper bound on the error of the latter, [L].
 
-    The contour's centre alone unless `refine`; sums alone if `by_counts` then.
+    Only the contour's centre unless `refine`; if `refine`, only the sums where `by_counts`.
     """
     none, unknown = xp.zeros_like(pair.threshold), xp.full_like(pair.threshold, xp.inf)
     if by_counts and refine:
@@ -317,7 +317,7 @@ def _gaussian_root(
 ) -> jax.Array:
     """About the root [L] in the Gaussian limit, mu = 2 s sqrt(E[1/m]): delta ~ mu E[(N - a)_+], eps = mu (a + mu/2).
 
-    No bound: a search starts here.
+    Not a bound: a search starts here.
     """
     n, p = num_reports, xp.clip(clone_prob, 1e-16, 1.0 - 1e-16)
     mean_inverse = -xp.expm1(n * xp.log1p(-p)) / (n * p)

@@ -33,15 +33,15 @@ _LEAST_POWER = 2.0**-60  # M at order 1, where psi / M is that of the Kullback-L
 def clones_rdp(
     orders: Sequence[float], num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> Ends[jax.Array]:
-    """Lower and upper ends [A, L], nats, of the clones pair's Renyi divergences, both directions; order 1 is KL's.
+    """Lower and upper ends [A, L], nats, of the clones pair's Renyi divergences, both directions; order 1 is KL.
 
     Feldman, McMillan & Talwar 2021, Theorem 3.2 (CL-S14): with clone_prob = e^{-local_epsilon} the upper end is an
     upper bound for n shuffled reports of any local_epsilon-DP randomizers, replace-one adjacency; the lower end is one
     for the pair only.
 
     Relative width 1e-12 + 5e-14 (order - 1) local_epsilon and less, nearly all of it the rounding booked: values are
-    within 3e-14 of references to n = 1e8 and order 10,000. Never above the divergence of one report alone, which
-    answers where local_epsilon > 500 or the grid would exceed 7e7 outcomes, or 3e8 of them times orders (about:
+    within 3e-14 of references to n = 1e8 and order 10,000. Never above the divergence of one report alone, which is the
+    answer where local_epsilon > 500 or the grid would exceed 7e7 outcomes, or 3e8 outcomes times orders (about:
     e^-local_epsilon n and (order - 1) local_epsilon both beyond 1e5). Both ends are monotone in the order. Outside the
     domain they are 0 and inf.
 

@@ -19,16 +19,16 @@ _MANY = 100  # heights from which on bins are used
 
 
 def num_products(num_losses: float, num_heights: float) -> float:
-    """A float, about how many products the sums take: losses times heights, or some for each of both and power."""
+    """A float, about how many products the sums take: losses times heights, or some for each power and either one."""
     return min(num_losses * num_heights, 4.0 * _POWERS * (num_losses + 4.0 * num_heights))
 
 
 def turned_sums(loss: Real, real: Real, imag: Real, step: float, num: int) -> tuple[Real, Real]:
     """(sum of `real` (cos yt - 1), sum of `imag` sin yt), [N] each, over losses t >= 0 [O], at heights y = k `step`.
 
-    Each errs by at most 4 (O + 64) ULP of the sum of its weights, and by what 3 ULP of an angle do. Losses one by one:
-    additions, and four products. Bins: 2.2 for each addition in the fullest and for the transforms, by their norm, and
-    2.2 (18 + 18 + 8) for powers, their sum and the turn; where that is more, losses are taken one by one.
+    Each errs by at most 4 (O + 64) ULP of the sum of its weights, and by the effect of 3 ULP of an angle. For losses
+    one by one: additions, and four products. For bins: 2.2 for each addition in the fullest and for the transforms, by
+    their norm, and 2.2 (18 + 18 + 8) for powers, their sum and the turn; where that is more, losses go one by one.
     """
     if num == 1:
         return np.zeros(1), np.zeros(1)

@@ -1,12 +1,12 @@
 """Gaussian Markov chains, and their steps on a grid that only spread outward.
 
 A chain has covariances u r^h at a distance h on a line; or u (r^h + r^(L-h)) / (1 + r^L) on a circle, where, given the
-first variable X_0, the others are g_b X_0 + Y_b with a chain Y. The value of what is to come is V(x) >= 0:
+first variable X_0, the others are g_b X_0 + Y_b with a chain Y. The value of the remaining steps is V(x) >= 0:
 
-* REMOVE, E (S + .. - c)_+: convex and not falling in x. A step is spread between the nodes around it with its mean in x
-  kept; below the first node it is moved up to it; above the last one it is moved down to it and charged.
-* ADD, E (c - S - ..)_+: convex and not growing in e^x, as e^(r x) is concave in e^x. The mean in e^x is kept; above the
-  last node a step is moved down to it; below the first one it is moved up to it and charged.
+* REMOVE, E (S + .. - c)_+: convex and non-decreasing in x. A step is spread between the nodes around it with its mean
+  in x kept; below the first node it is moved up to it; above the last one it is moved down to it and charged.
+* ADD, E (c - S - ..)_+: convex and non-increasing in e^x, as e^(r x) is concave in e^x. The mean in e^x is kept; above
+  the last node a step is moved down to it; below the first one it is moved up to it and charged.
 
 As V >= 0, weights that are too large are on the safe side. They are integrals of positive functions by Gauss's rule.
 """
@@ -26,13 +26,11 @@ _NUM_NODES = 20  # of Gauss's rule in a cell
 # 2^10 ULP.
 _WEIGHTS_ERROR = 2.0**-35
 _LEAST_WEIGHT = 1e-90  # what weights are raised to, so that no product of them is below the normal doubles
-_FARTHEST = (
-    37.0  # standard deviations beyond which a tail is less than `_LEAST_WEIGHT`, relative to what it is added to
-)
+_FARTHEST = 37.0  # standard deviations beyond which a tail is less than `_LEAST_WEIGHT` of what it is added to
 
 
 class Chain(NamedTuple):
-    """`length` L of variance `variance` u; `ratio` r; on a circle or a line; and what it is not the chain's.
+    """A chain of `length` L, `variance` u and `ratio` r, on a circle or a line; and variances beside its own.
 
     Every variable has a part of its own, of variance `white` e, and all have one in common, of variance `shared` a:
     covariances are a + u r^h, variances a + u + e.
@@ -54,7 +52,7 @@ class Move(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A chain as it is walked: `moves`, the first one from 0; `shares` [moves] of X_0 in each; None where it starts."""
+    """A chain as a walk: `moves`, the first from 0; `shares` [moves] of X_0; `first`, its deviation, None on a line."""
 
     moves: tuple[Move, ...]
     shares: tuple[float, ...]
@@ -80,7 +78,7 @@ def path_of(chain: Chain) -> Path:
 
 
 def grid(chain: Chain, direction: Direction, fineness: float) -> NDArray[Any]:
-    """Nodes [n], even, that a chain leaves with a probability below 1e-17; `fineness` of them for a deviation."""
+    """Evenly spaced nodes [n] that a chain leaves with a probability below 1e-17, `fineness` per standard deviation."""
     deviation = math.sqrt(chain.variance)
     low, high = (5.5, 9.0) if direction is Direction.REMOVE else (8.6, 7.0)
     top = high * deviation + (chain.variance if direction is Direction.REMOVE else 0.0)
@@ -89,7 +87,7 @@ def grid(chain: Chain, direction: Direction, fineness: float) -> NDArray[Any]:
 
 
 class Step(NamedTuple):
-    """`weights` [m, n] of the nodes, from each of m; `charge` [m], what has to be added for what is off the grid."""
+    """`weights` [m, n] of the nodes, from each of m starts; `charge` [m], to be added for what leaves the grid."""
 
     weights: NDArray[Any]
     charge: NDArray[Any]

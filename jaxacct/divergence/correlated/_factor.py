@@ -1,10 +1,10 @@
 """Factors of bins that are independent of all else, and one that all share: white and shared parts of a covariance.
 
-* White: a bin's term is multiplied by F = e^(W - e/2), W ~ N(0, e). The value of what is to come is convex in the sum
-  S, so that F may be spread between points with its mean kept: 0, where S stays, and others to the top. Above it F is
-  lowered to it, which loses at most the mean of (F - top)_+, charged in the direction REMOVE; ADD may lose it.
-* Shared: all of R is multiplied by e^(Z - a/2), Z ~ N(0, a). Of a value s of R what is left is an option, in closed
-  form.
+* White: a bin's term is multiplied by F = e^(W - e/2), W ~ N(0, e). The value of the remaining steps is convex in the
+  sum S, so that F may be spread between points with its mean kept: 0, where S stays, and others up to a top. Above the
+  top F is lowered to it, which loses at most the mean of (F - top)_+: REMOVE is charged for it, ADD may lose it.
+* Shared: all of R is multiplied by e^(Z - a/2), Z ~ N(0, a). Given the rest s of R, the value is that of an option, in
+  closed form.
 """
 
 import functools
@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from jaxacct._types import Direction
 from jaxacct.special import expm1, gauss_legendre, log_normal_tail
 
-_NUM_NODES = 20  # of Gauss's rule in a cell, which is at most 2/3 of a deviation wide, as of `_chain`
+_NUM_NODES = 20  # of Gauss's rule in a cell, which is at most 2/3 of a standard deviation wide, as in `_chain`
 # Of each weight, relative: as in `_chain`. That of 0 is a difference of two tails, and of the larger one so much.
 _WEIGHTS_ERROR = 2.0**-35
-_LOW, _HIGH = -3.3, 9.0  # deviations: where the cells begin; beyond the mean under the law weighted by F where they end
-_MIDDLE = 3.5  # deviations: up to so far beyond that mean cells have the width that was asked for, then the largest
-_WIDEST = 1.3  # deviations
+# In standard deviations: where the cells begin, and how far beyond the mean under the law weighted by F they end; up to
+# where beyond that mean cells have the width that was asked for; their largest width, from there on.
+_LOW, _HIGH = -3.3, 9.0
+_MIDDLE = 3.5
+_WIDEST = 1.3
 # Of an option, relative to its first term: two tails by 32 (1 + z^2) ULP, z <= 38, arguments by (|z| + 1) 4 |z| ULP.
 _OPTION_ERROR = 2.0**-35
 _FARTHEST = 37.0
@@ -45,7 +47,7 @@ def _tail(z: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def factor(white: float, fineness: float) -> Factor:
-    """The NamedTuple `Factor` of the variance `white`, with `fineness` >= 1 points for a deviation; `ALONE` of none."""
+    """The NamedTuple `Factor` of variance `white`, `fineness` >= 1 points per standard deviation; `ALONE` for 0."""
     if white == 0.0:
         return ALONE
     deviation = math.sqrt(white)

@@ -1,14 +1,14 @@
-"""The mean of correlated log-normal variables: E (R - c)_+ and E (c - R)_+ from above, by a forward programme.
+"""The mean of correlated log-normal variables: E (R - c)_+ and E (c - R)_+ from above, by forward dynamic programming.
 
 R = e^(Z - a/2) (1/L) sum_b F_b e^(X_b - u/2), X a Markov chain, the factors F_b and Z of `_factor`. The state is
-(x_b, S), S the sum so far. Both what x becomes (`_chain`) and S are spread outward between the nodes of a grid, in
-which the value of what is to come is convex: so the result is an upper bound on any grid. S stands on [0, most), in
-units of most / n. What gets to most is taken out: without Z the value of REMOVE is linear there, and the mean of what
-is to come is added; that of ADD does not grow, and what is to come is left out. With Z the same holds at each of its
-values, but for REMOVE where c e^(a/2 - Z) is above most: there E (S - c)_+ is at most E (S - most)_+.
+(x_b, S), S the sum so far. Both the next x (`_chain`) and S are spread outward between the nodes of a grid, in which
+the value of the remaining steps is convex: so the result is an upper bound on any grid. S is on [0, most), in units of
+most / n. What reaches most is taken out: without Z the value of REMOVE is linear there, and the mean of the remaining
+steps is added; that of ADD does not grow, and the remaining steps are left out. With Z the same holds at each of its
+values, except for REMOVE where c e^(a/2 - Z) is above most: there E (S - c)_+ is at most E (S - most)_+.
 
 Floating point: all that is added is positive, and weights are raised by 2^-35 (`_chain`, `_factor`), which sums of
-fewer than 2^17 terms in a step do not use up. The increments err by less than `_SUMS`, relative, which moves c by so
+fewer than 2^17 terms in a step do not use up. The increments err by less than `_SUMS`, relative, and c is moved by as
 much.
 """
 
@@ -23,20 +23,20 @@ from jaxacct.divergence.correlated._chain import Chain, Path, Step, grid, path_o
 from jaxacct.divergence.correlated._factor import Factor, factor, option
 
 _SUMS = 2.0**-36  # of S, relative: exponentials of up to 2^9, variances of a chain as its moves are rounded
-_RESULT = 1.0 + 2.0**-30  # what sums of the result may be short of
-_LEAST = 1e-280  # what is below the normal doubles, in all
-_STEP = 1.5  # nodes for a deviation of one move, at least: what Gauss's rule needs in a cell
-_NOTHING = 1e-16  # of the value: first variables of a circle of so little are charged, not walked
-_OF_FACTORS = 0.35  # of the nodes for a deviation of the chain: points for one of the variables' own parts
+_RESULT = 1.0 + 2.0**-30  # by what the sums of the result may be too small
+_LEAST = 1e-280  # all that is below the normal doubles, in total
+_STEP = 1.5  # the least number of nodes per standard deviation of one move: what Gauss's rule needs in a cell
+_NOTHING = 1e-16  # of the value: a first variable of a circle that has no more is charged, not walked
+_OF_FACTORS = 0.35  # points per standard deviation of the variables' own parts, over nodes per one of the chain
 
 
 class Law(NamedTuple):
-    """What is known of R, to be asked for any c in [0, `most`].
+    """The law of R, with its value at any c in [0, `most`].
 
     Attributes:
       most: the largest c, and where S is taken out.
       mass: [n], of S at 0, most / n, ..
-      absorbed: the mass that got to `most`; `excess`, of REMOVE, the mean of what S has more, and of what is to come.
+      absorbed: the mass that reached `most`; `excess`, for REMOVE, the mean of what S has beyond it and what follows.
       charge: for what left the grid.
       direction: REMOVE or ADD.
       shared: the variance of Z.
@@ -60,7 +60,7 @@ class Law(NamedTuple):
 
 
 class _Walk:
-    """One grid and its steps; those of a line are one."""
+    """One grid and its steps, equal ones computed once."""
 
     def __init__(self, chain: Chain, direction: Direction, most: float, fineness: float, num_sums: int) -> None:
         self.chain, self.direction, self.most = chain, direction, most
@@ -85,7 +85,7 @@ class _Walk:
         return Law(*of, self.direction, self.chain.shared)
 
     def increments(self, first: float) -> list[NDArray[Any]]:
-        """Of S at each node, in units, for each move, where X_0 is `first`."""
+        """The increments of S at each node, in units, for each move, given X_0 = `first`."""
         scale = 1.0 / (self.chain.length * self.unit)
         made: dict[float, NDArray[Any]] = {}
         for share in self.path.shares:
@@ -94,11 +94,11 @@ class _Walk:
         return [made[share] for share in self.path.shares]
 
     def off_grid(self, charge: NDArray[Any], first: float) -> NDArray[Any]:
-        """What a step's charge stands for: of REMOVE all that is to come, at most e^Y e^(X_0)_+; of ADD at most c."""
+        """What a step's charge stands for: for REMOVE all that remains, at most e^Y e^(X_0)_+; for ADD at most c."""
         return charge * (math.exp(max(first, 0.0)) if self.direction is Direction.REMOVE else self.most)
 
     def to_come(self, increments: list[NDArray[Any]], first: float) -> list[NDArray[Any]]:
-        """E of what is to come after each move, in units, at each node; before the first move, [1]."""
+        """The mean of what remains after each move, in units, at each node; before the first move, [1]."""
         left = [np.zeros(len(self.nodes))]
         for one, increment in zip(reversed(self.steps), reversed(increments), strict=True):
             left.append(one.weights @ (increment + left[-1]) + self.off_grid(one.charge, first) / self.unit)
@@ -127,7 +127,7 @@ class _Walk:
         self.mass += held.sum(axis=0)
 
     def shifted(self, shift: "_Shift", held: NDArray[Any], left: NDArray[Any] | None) -> NDArray[Any]:
-        """What stays below most; of the rest is taken note, with what is `left` to come, of REMOVE."""
+        """The mass that stays below most; the rest is recorded, for REMOVE with what is `left` to come."""
         total, further = shift.above(held)
         self.absorbed += float(total.sum())
         if left is not None:
@@ -148,9 +148,9 @@ class _Part(NamedTuple):
 
 
 class _Shift:
-    """What adding F times an increment to S does to mass [m, n], each row by its own, spread between two places.
+    """The effect on mass [m, n] of adding F times an increment to S, one per row, spread between two places.
 
-    Increments do not fall with the row. Where all of F stays within one place of S, F counts as its mean.
+    Increments do not fall with the row. Where all of F stays within one place of S, F is replaced by its mean.
     """
 
     def __init__(self, increment: NDArray[Any], of: Factor, num: int) -> None:
@@ -165,7 +165,7 @@ class _Shift:
         if small:
             self.weights[-1, small:] = 0.0
         self.part = reach - whole
-        self.end = np.maximum(num - whole, 0.0).astype(np.int64)  # from which place on all gets to the end
+        self.end = np.maximum(num - whole, 0.0).astype(np.int64)  # the place from which on all mass reaches the end
         self.more = np.maximum(whole - num, 0.0) + self.part
         self.parts = []
         for number, end in enumerate(self.end):
@@ -178,7 +178,7 @@ class _Shift:
         self.places = np.arange(num + 1)
 
     def above(self, held: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """[m], the mass that gets to the end or beyond, and how far beyond, times the mass."""
+        """[m], the mass that reaches the end or goes beyond, and how far beyond, times the mass."""
         rows = np.arange(len(held))
         before = np.zeros((len(held), self.num + 1))  # the mass at the place before
         before[:, 1:] = held
@@ -191,7 +191,7 @@ class _Shift:
         return (self.weights * total).sum(axis=0), (self.weights * further).sum(axis=0)
 
     def moved(self, held: NDArray[Any]) -> NDArray[Any]:
-        """[m, n], without what gets to the end."""
+        """The mass [m, n] after the shift, without what reaches the end."""
         padded = np.zeros((len(held), 2 * self.num + 1))
         padded[:, self.num + 1 :] = held
         found = np.zeros_like(held)
@@ -204,7 +204,7 @@ class _Shift:
 
 
 def law(chain: Chain, direction: Direction, most: float, fineness: float, num_sums: int) -> Law:
-    """A NamedTuple, the law of R for c up to `most`, on a grid of so many nodes for a deviation, and of S."""
+    """A NamedTuple, the law of R for c up to `most`: `fineness` nodes per standard deviation, `num_sums` sums."""
     walk = _Walk(chain, direction, most, fineness, num_sums)
     if walk.path.first is None:
         walk.walk(1.0, 0.0, 0.0)

@@ -38,7 +38,7 @@ class Side(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class RatioLaw:
-    """What the law under Q of a ratio Y is made of: masses at N lattice points exp(offset + j step), at 0, at infinity.
+    """The law under Q of a ratio Y: masses at N lattice points exp(offset + j step), at 0 and at infinity.
 
     Masses of an UPPER law are rounded up, of a lower one down, those at 0 and at infinity too: with more (less) mass
     anywhere every expectation here is larger (smaller).
@@ -48,9 +48,9 @@ class RatioLaw:
     step: float  # in log
     masses: NDArray[Any]  # float64 [N], under Q
     zero_mass: float  # under Q, at Y = 0
-    infinite_mass: float  # what P holds where Q holds nothing
+    infinite_mass: float  # the mass of P where Q has none
     side: Side
-    blur: float = 0.0  # how far, in log, the values meant may lie from the points: rounding of logarithms
+    blur: float = 0.0  # how far, in log, the true values may lie from the points: rounding of logarithms
 
     @property
     def log_values(self) -> NDArray[Any]:
@@ -63,7 +63,7 @@ class RatioLaw:
         return max(abs(self.offset), abs(self.offset + self.step * (self.masses.shape[0] - 1)))
 
 
-# Relative rounding of a few hundred positive additions of masses, and of what they are made of.
+# Relative rounding error of a few hundred positive additions of masses, and of their parts.
 _ROUNDING = 2.0**-46
 
 
@@ -74,7 +74,7 @@ LARGEST = 700.0
 # Relative rounding of a tail's sum, and of its values exp(x) for |x| up to some 600. It carries the certificate.
 _TAIL_ROUNDING = 2.0**-42
 
-# Relative to the largest |log Y| of a law: what a logarithm, or a point of the lattice, errs by. A value no further
+# Relative to the largest |log Y| of a law: the error of a logarithm, or of a point of the lattice. A value no further
 # from a point than that is taken to be on it.
 BLUR = 2.0**-50
 
@@ -97,9 +97,9 @@ def from_cells(
 
     Cell k begins at exp(offset + k step). `low` [N] is the mass that a mean-preserving split of the cell sends to its
     left end, `high` [N] to its right end: that is the UPPER law. A lower law merges mass from both sides of a lattice
-    point into that point instead, in `depth` more rounds; see `_contracted`. `additions` says how many terms a mass is
-    the sum of at most, where they are many. `blur` says how far off, in log, the mean of a cell may be that the split
-    keeps; where it is None that is booked on the masses, as relative errors of 128 ULP / step.
+    point into that point instead, in `depth` more rounds; see `_contracted`. `additions` is the largest number of terms
+    that a mass is the sum of, where it is large. `blur` bounds, in log, the error of the cell's mean that the split
+    keeps; where it is None that error is booked on the masses, as relative errors of 128 ULP / step.
     """
     rounding = _ROUNDING * (1.0 if blur is not None else 1.0 + 1.0 / step) + ULP * additions
     blur = blur or 0.0
@@ -173,7 +173,7 @@ def _matched(masses: NDArray[Any], ratios: NDArray[Any]) -> tuple[NDArray[Any], 
     `ratios[k]` times as much from cell k + 1 to keep the mean. Returns three arrays [N], for each cell: what its left
     point took, what it gave to its right point, and what it offered in vain.
     """
-    # one cell after the other, by plain numbers: thousands of cells take less than a program takes to be compiled
+    # one cell after the other, in plain Python: thousands of cells take less time than compiling a program
     every, taken = masses.tolist(), 0.0
     all_taken = [taken]
     for mass, following, ratio in zip(every, every[1:], ratios.tolist(), strict=False):
@@ -341,7 +341,7 @@ def _placed(law: RatioLaw, offset: float, size: int) -> NDArray[Any]:
 
 
 def set_aside(zero: float, infinite: float, lumps: Sequence[tuple[float, float]], side: Side) -> tuple[float, float]:
-    """Two floats: the masses at 0 and at infinity with lumps, each a mass under Q and the ratio's mean there, at most.
+    """Two floats: the masses at 0 and infinity with `lumps`, each a mass under Q and an upper bound on its mean ratio.
 
     UPPER spreads a lump to 0 and infinity, a lower law drops it.
     """
@@ -355,8 +355,8 @@ def set_aside(zero: float, infinite: float, lumps: Sequence[tuple[float, float]]
 def log_mixed_with_one(log_values: NDArray[Any], share: float, rest: float) -> NDArray[Any]:
     """log(1 - q + q Y) [N] for log Y [N], -inf allowed; `share` is q and `rest` is 1 - q, of positive sum.
 
-    Both may be rounded to nearest. A value far below 1 is formed as the sum of its two positive parts: as log1p of what
-    it lacks to 1 it would carry an ulp of 1 instead of its own.
+    Both may be rounded to nearest. A value far below 1 is formed as the sum of its two positive parts: as log1p of its
+    distance from 1 it would carry an ulp of 1 instead of its own.
     """
     if share == 0.0 or rest == 0.0:
         return np.zeros_like(log_values) if share == 0.0 else np.asarray(log_values)

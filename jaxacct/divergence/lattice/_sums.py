@@ -28,9 +28,9 @@ from jaxacct.divergence.lattice._ratio import (
 from jaxacct.special import LEAST_NORMAL, outward, product_outward, sum_outward
 
 _COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
-_MOST_MASS = 100.0  # of a law: beyond, it is what is booked for rounding
+_MOST_MASS = 100.0  # of a law: with more, it is mostly what was booked for rounding
 _TOGETHER = 16  # distances of points whose pairs are multiplied at a time: speed only
-_SEVERAL = 4  # distances of one cell from which on they are convolved: speed only
+_SEVERAL = 4  # distances with the same cell from which on they are convolved: speed only
 
 
 def _sum_cells(
@@ -39,8 +39,8 @@ def _sum_cells(
     """Cells of X + Y, X = e^{step j} under p, Y = e^{step i + shift} under q, both [N], independent.
 
     Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): a fixed number of
-    cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs; N if `same` says
-    that p is q and the shift 0. Distances that rise by the same number of cells are one convolution. Returns low and
+    cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs, or N if `same`:
+    p is q and the shift is 0. Distances that rise by the same number of cells are one convolution. Returns low and
     high [2N + 8] of the cells, split as `from_cells` wants, and `first`, in cells: cell 0 starts at e^{step first}.
     """
     size, width = p.shape[0], math.expm1(step)

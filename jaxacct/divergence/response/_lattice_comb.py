@@ -26,7 +26,7 @@ _SHORTEST = 6.0  # steps h below this are not taken: sin(pi/h) is then too far f
 def stride(variance: Any) -> Any:
     """Steps h, floats of the shape of `variance`: about the largest whose aliases are below 3 e^-90 for v = `variance`.
 
-    1, every integer, where that would be below 6.
+    It is 1, every integer, where that would be below 6.
     """
     wide = xp.floor(xp.sqrt(0.19 * variance))
     return xp.where(wide >= _SHORTEST, wide, 1.0)

@@ -27,7 +27,7 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 
 LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
 _FALL = 32.0  # natural logarithms by which the mass has fallen where a sum ends; what is left out lowers a lower bound
-_BEFORE = (0.3, 8.0)  # deviations, and counts, by which the counts begin before the threshold that is guessed
+_BEFORE = (0.3, 8.0)  # standard deviations, and counts, by which the counts begin before the guessed threshold
 _ENDS = 1e-8  # share of the mass at the threshold that the last count may have before other counts are taken
 _PASSES = 10  # guesses at the threshold, mostly one; only tightness
 _TRIES = 16  # points tried for the lower end, mostly the first or second is it
@@ -56,7 +56,7 @@ def _setting(num_reports: float, local_epsilon: float) -> _Setting:
 
 
 class _Side(NamedTuple):
-    """Neighbouring counts [K] above the mean (`sign` 1) or below it (-1), from one outwards.
+    """Consecutive counts [K] above the mean (`sign` 1) or below it (-1), from one of them outwards.
 
     Attributes:
       log_unit: log of s and of the first count's probability, rounded down.
@@ -75,8 +75,8 @@ class _Side(NamedTuple):
 def _side(of: _Setting, sign: float, near: float, far: float) -> _Side | None:
     """Counts further than `near` from the mean, to about `far`; None if there is none.
 
-    The first one's probability is subject to its own error, that of its evaluation and that of r, whose last digit
-    moves it by c - n r. From there quotients of neighbours are multiplied: each, of exact whole numbers and of
+    The first one's probability has its own error, that of its evaluation and that of r, whose last digit moves it by
+    c - n r. From there quotients of neighbours are multiplied: each, of exact whole numbers and of
     r/(1 - r) = e^-local_epsilon, and its product with the one before err by some 8 roundings, 2^-50, so that the
     probability of a count j steps away errs by 2^-50 j: twice that is subtracted.
     """
@@ -112,7 +112,7 @@ def _epsilon(of: _Setting, sign: float, distance: float) -> float:
 
 
 class _Value(NamedTuple):
-    """Log delta of one direction, rounded down, and about how it falls with epsilon."""
+    """Log delta of one direction, rounded down, and about its slope in epsilon."""
 
     log_delta: float
     slope: float
@@ -122,7 +122,7 @@ _NOTHING = _Value(-math.inf, -1.0)
 
 
 def _value(of: _Setting, side: _Side | None, epsilon: float) -> _Value:
-    """By the counts beyond the threshold, all of whose terms are positive.
+    """The value at `epsilon`, a sum of positive terms over the counts beyond the threshold.
 
     Distances of thresholds err by what exp, expm1 and sinh do, some 15 roundings: 2^-47 is taken. The difference of
     the two epsilons is exact where they are near each other, and errs by one rounding elsewhere.
@@ -209,7 +209,7 @@ def _one_direction(of: _Setting, sign: float, log_delta: float, guess: float) ->
 
 
 def _threshold(of: _Setting, side: _Side, log_delta: float) -> tuple[float, bool]:
-    """About the distance d at which delta is exp(`log_delta`), and whether the counts of `side` are those to know it.
+    """About the distance d at which delta is exp(`log_delta`), and whether the counts of `side` suffice to tell it.
 
     delta e^-log_unit = C + (x - d) A above, divided by 1 - s d below, with x the first count beyond d, A the mass from
     there on, and C the sum of such masses of all counts beyond x.

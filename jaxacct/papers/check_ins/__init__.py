@@ -1,8 +1,8 @@
 """Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", statement by statement.
 
-The direct profile over the clones pair, and its Renyi curve, answer questions about `jaxacct.CheckIn`; here is the
-rest: the paper's statements with their slips corrected, sound forms of those that are false, what is below any valid
-curve, and, under names that begin with `published`, what is printed.
+The direct profile over the clones pair, and its Renyi curve, answer questions about `jaxacct.CheckIn`. Here are the
+other statements: those of the paper with their slips corrected, sound versions of those that are false, lower bounds on
+any valid curve, and, under names that begin with `published`, formulas as printed.
 """
 
 from jaxacct.papers.check_ins._distributed import TernaryMoment

@@ -1,9 +1,9 @@
-"""BOUND, from above: distributed check-ins, where only the sum of the reports, with their Gaussian noises, is seen.
+"""BOUND, from above: distributed check-ins, where only the sum of the reports and their Gaussian noise is seen.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 4 with its missing term
-(CI-S17, CI-S24). The sum of k reports has noise of variance k sigma^2, and two data are `gap` noise deviations of one
-report apart: the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders 2..A. Not
-monotone in the probability: fewer reports mean less noise.
+(CI-S17, CI-S24). The sum of k reports has noise of variance k sigma^2, and two data are `gap` standard deviations of
+one report's noise apart: the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders
+2..A. Not monotone in the probability: fewer reports mean less noise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from jaxacct.special import (
     up,
 )
 
-# The trapezoid rule's step, in standard deviations, and its nodes on either side of the peak; Newton's steps towards it
+# The trapezoid rule's step in standard deviations, its nodes on either side of the peak; Newton steps to find the peak
 _STEP, _HALF, _NEWTON = 0.25, 56, 4
 
 
@@ -51,8 +51,8 @@ class TernaryMoment(enum.Enum):
 def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
     """Log T_j(s) [A + 1, ..], j = 0..A, of e^(s (j(j-1)/2 - j^2/8)) E |2 sinh(sqrt(s) g/2)|^j, g normal, rounded up.
 
-    The ternary moment E_R |(P - Q)/R|^j of three Gaussians at distance sqrt(s) from each other; odd rows and row 0 are
-    -inf. By the trapezoid rule around the integrand's peak, whose terms are positive where its alternating sum would
+    This is the ternary moment E_R |(P - Q)/R|^j of three Gaussians at distance sqrt(s) from each other; odd rows and
+    row 0 are -inf. The trapezoid rule around the integrand's peak has positive terms, where the alternating sum would
     lose every digit; what it leaves out is below 2^-60 (docs/numerics/clones.md, "Moments of a hyperbolic sine").
     """
     usable = (s > 0) & (s < jnp.inf)
@@ -85,9 +85,9 @@ def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
 
 
 def _peak(j: jax.Array, root: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """About where j log(2 sinh(root x/2)) - x^2/2 is largest, and its slope there: the two are no further apart.
+    """A point near the peak of j log(2 sinh(root x/2)) - x^2/2, and the slope there: the peak is no further away.
 
-    The slope is convex and falls by at least 1 a unit; Newton's steps start left of its root, and stay there.
+    The slope is convex and falls by at least 1 per unit; Newton's iteration starts left of its root and stays there.
     """
 
     def slope(x: jax.Array) -> jax.Array:
@@ -101,7 +101,7 @@ def _peak(j: jax.Array, root: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _with_odd(even: jax.Array) -> jax.Array:
-    """The rows with odd ones 3, 5, .. as geometric means of their neighbours (Cauchy-Schwarz); the last row is even."""
+    """The rows, with 3, 5, .. set to geometric means of their neighbours (Cauchy-Schwarz); the last row is even."""
     return even.at[3::2].set(log_up(0.5 * (even[2:-2:2] + even[4::2]), 2.0))
 
 
@@ -139,8 +139,8 @@ def distributed_rdp(
     """Renyi divergences [A - 1, L] of orders 2..A of one round, rounded up; exact sums over blocks of single counts.
 
     Upper bound: Liew, Hasegawa & Takahashi 2022, Theorem 4, corrected (CI-S17). With `fewest` = k_lo: given that at
-    least k_lo users report. The chance of fewer, `low_participation_log_prob`, must then be added to delta for each
-    round (CI-S24), or the server must discard such rounds.
+    least k_lo users report. The probability of fewer, `low_participation_log_prob`, must then be added to delta for
+    each round (CI-S24), or the server must discard such rounds.
 
     Args:
       num_users, prob, gap: float64 [L].
@@ -164,10 +164,10 @@ def distributed_rdp(
 
 
 def _from(blocks: Blocks, fewest: float) -> Blocks:
-    """The blocks that hold counts from `fewest` on; one that straddles it keeps its whole weight, from there on."""
+    """The blocks of counts of at least `fewest`; one that straddles it is cut there and keeps its whole weight."""
     keep = blocks.last >= fewest
     first = jnp.where(keep, jnp.maximum(blocks.first, fewest), blocks.first)
-    # the law on a shortened block has its mean further up: all of it at the far end
+    # the law on a shortened block has a larger mean: all of it is put at the far end
     cut = keep & (first > blocks.first)
     mass = log_sum_outward(jnp.stack([blocks.log_low, blocks.log_high]), 2.0, upward=True)
     low = jnp.where(keep, jnp.where(cut, -jnp.inf, blocks.log_low), -jnp.inf)
@@ -183,14 +183,14 @@ def low_participation_log_prob(num_users: jax.Array, prob: jax.Array, *, fewest:
 
 
 def log_pmf_up(k: jax.Array, num_users: jax.Array, prob: jax.Array) -> jax.Array:
-    """At least log P[Bin(n, q) = k], -inf for k > n, by what its form errs by."""
+    """Upper bounds on log P[Bin(n, q) = k], by the rounding error of its formula; -inf for k > n."""
     q = jnp.clip(prob, 1e-300, 1.0)
     terms = log_binomial_pmf(jnp.minimum(k, num_users), num_users, q, jnp.maximum(1.0 - q, 1e-300))
     return jnp.where(k <= num_users, log_up(terms + pmf_rounding(terms), 1.0), -jnp.inf)
 
 
 def _log_inverse_participation(num_users: jax.Array, prob: jax.Array, *, fewest: int) -> jax.Array:
-    """Upper bounds [L] on -log P[Bin(n, q) >= k_lo]: from the chance of fewer, or by the count k_lo alone."""
+    """Upper bounds [L] on -log P[Bin(n, q) >= k_lo]: from the probability of fewer, or from the count k_lo alone."""
     failure = low_participation_log_prob(num_users, prob, fewest=fewest)
     known = failure < 0
     by_failure = log_up(-log1mexp(jnp.where(known, failure, -1.0)), 6.0)
@@ -203,7 +203,7 @@ def _log_inverse_participation(num_users: jax.Array, prob: jax.Array, *, fewest:
 def binomial_upper_tail_log(num_users: jax.Array, prob: jax.Array, least: jax.Array, *, num_terms: int) -> jax.Array:
     """Upper bounds [L] on log P[Bin(n, q) >= l], rounded up, for l > n q; 0 elsewhere.
 
-    `num_terms` (static) terms from l on, and a geometric bound on the rest.
+    The sum of `num_terms` (static) terms from l on, and a geometric bound on the rest.
     """
     k = least + jnp.arange(num_terms, dtype=jnp.int32).astype(jnp.float64)[:, None]
     terms = log_pmf_up(k, num_users, prob)

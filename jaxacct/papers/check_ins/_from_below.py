@@ -3,11 +3,11 @@
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 and Corollary 1; CI-S14,
 CI-S15, CI-S21. All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and
 b ~ Bern(q), the likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n, whose moments need no sum
-over the number of reports. Exact for the pair and direction, hence the least that any Renyi accountant could certify;
-it says nothing of epsilon itself.
+over the number of reports. Exact for this pair and direction, hence the least that any Renyi accountant could certify;
+it says nothing about epsilon itself.
 
-Every sum is of positive terms and rises with what it is made of, so that each logarithm is moved down by what its own
-operations err by, and every number is a lower bound (docs/numerics/clones.md, "One report among equal ones").
+Every sum has positive terms and increases in each of them. Each logarithm is moved down by the rounding error of its
+own operations, so every number is a lower bound (docs/numerics/clones.md, "One report among equal ones").
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _LEAST_PROB = 1e-300  # of a report; below it nothing is claimed
 def gaussian_log_moments(gap: jax.Array, *, max_order: int, upward: bool = False) -> jax.Array:
     """log E (W - 1)^j [A + 1, L] for j = 0..A, -inf at j = 1: Gaussians `gap` standard deviations apart.
 
-    Rounded down, or with `upward` (static) up. With s = gap^2 and u = e^s - 1, a recurrence of positive terms, where
-    the alternating sum over the moments e^(s j (j-1)/2) would lose every digit:
+    Rounded down, or up if `upward` (static). With s = gap^2 and u = e^s - 1, they obey a recurrence of positive terms,
+    where the alternating sum over the moments e^(s j (j-1)/2) would lose every digit:
 
         m_0 = 1, m_1 = 0,   m_{k+1} = (e^(k s) - 1) m_k + sum_{j<k} C(k,j) u^(k-j) e^(j s) m_j,
 
-    for m_k e^(-s k (k-1)/2) = E (W - 1)^k / E W^k, whose logarithms and their rounding are smaller:
+    which is run on m_k e^(-s k (k-1)/2) = E (W - 1)^k / E W^k, whose logarithms and their rounding errors are smaller:
 
         .. = (1 - e^(-k s)) .. + sum_{j<k} C(k,j) u^(k-j) e^(-s (k (k+1) - j (j+1))/2) ..
     """
@@ -95,7 +95,7 @@ def gaussian_log_moments(gap: jax.Array, *, max_order: int, upward: bool = False
 
 
 def response_log_moments(local_epsilon: jax.Array, *, max_order: int) -> jax.Array:
-    """log E (W - 1)^j [A + 1, L] for j = 0..A: binary randomized response, the most of all pure randomizers.
+    """log E (W - 1)^j [A + 1, L] for j = 0..A: binary randomized response, the largest of all pure randomizers.
 
     E (W-1)^j = (E - 1)^j / (1 + E) (1 + (-1)^j E^(1-j)),   E = e^local_epsilon.
 
@@ -123,15 +123,15 @@ def pair_log_sums(log_moments: jax.Array, num_users: jax.Array, prob: jax.Array)
 
     Rounded down.
 
-    With f_j = q E(W-1)^j / (j! n^j), the coefficients of f^n:
+    With f_j = q E(W-1)^j / (j! n^j), these are the coefficients of f^n:
 
         y_r = sum_{j=2..r} ((n+1) j / r - 1) f_j y_{r-j},
 
-    of positive terms for r <= 2 n + 2; for fewer users by binary powering, positive throughout.
+    with positive terms for r <= 2 n + 2; for fewer users by binary powering, where all terms are positive.
     """
     max_order = log_moments.shape[0] - 1
     j = jnp.arange(max_order + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
-    # x scaled by A/e: logarithms of size A, not A log A, and their rounding with them
+    # x is scaled by A/e: the logarithms, and so their rounding errors, are of size A, not A log A
     log_x = math.log(max(max_order, 3)) - 1.0
     factorials = jnp.asarray(log_factorial_table(max_order), jnp.float64)[:, None]
     log_q, log_n = jnp.log(jnp.maximum(prob, _LEAST_PROB)), j * jnp.log(num_users)
@@ -200,7 +200,7 @@ def _rdp_from_below(log_excess: jax.Array, orders: Sequence[float]) -> jax.Array
 def gaussian_pair_rdp_lanes(
     num_users: jax.Array, prob: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """`gaussian_pair_rdp` [A, L]; `orders` beyond `max_order` (both static) get its value, as R_a rises with a."""
+    """`gaussian_pair_rdp` [A, L]; `orders` above `max_order` (both static) get its value, since R_a rises with a."""
     top = max(3, min(max_order, math.floor(max(orders))))
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_users, prob)
     values = _rdp_from_below(pair_log_excess(sums, jnp.ones_like(gap)), orders)
@@ -210,7 +210,7 @@ def gaussian_pair_rdp_lanes(
 def response_pair_rdp_lanes(
     num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """`response_pair_rdp` [A, L]: any bound for every pure randomizer is above it. As `gaussian_pair_rdp_lanes`."""
+    """`response_pair_rdp` [A, L], below any bound for all pure randomizers. See `gaussian_pair_rdp_lanes`."""
     top = max(3, min(max_order, math.floor(max(orders))))
     local = jnp.where(local_epsilon > 0, local_epsilon, 1.0)
     sums = pair_log_sums(response_log_moments(local, max_order=top), num_users, prob)
@@ -221,7 +221,7 @@ def response_pair_rdp_lanes(
 def sampled_gaussian_pair_rdp_lanes(
     num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """`sampled_gaussian_pair_rdp` [A, L]: rate m/n of the pair of m (CI-S18). As `gaussian_pair_rdp_lanes`."""
+    """`sampled_gaussian_pair_rdp` [A, L]: rate m/n of the pair of m (CI-S18). See `gaussian_pair_rdp_lanes`."""
     top = max(3, min(max_order, math.floor(max(orders))))
     one = jnp.ones_like(gap)
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_reports, one)
@@ -239,9 +239,9 @@ def gaussian_pair_sandwich_lanes(
 
 
 def response_lower_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Array:
-    """Renyi divergences [A, L] of all rounds that no valid curve lies below, rounded down (CI-S21).
+    """Lower bounds [A, L] on any valid Renyi curve of all rounds, rounded down (CI-S21).
 
-    Lower bound on the curve, real orders > 1, and no lower bound on epsilon at any delta.
+    Real orders > 1. They are not a lower bound on epsilon at any delta.
     """
     n, prob, local = setting_of(mechanism)
     if mechanism.signature() == (CheckIn, GaussianReports):
@@ -270,15 +270,15 @@ def gaussian_pair_rdp(
 
         log E[(1 + (1/n) sum_i b_i (W_i - 1))^a] / (a - 1),   W lognormal of variance gap^2, b ~ Bern(q),
 
-    with q = 1 the shuffle Gaussian mechanism's pair, Theorem 3 with its direction corrected. Lower bound, exact at
-    whole orders; at others the whole order below, beyond `max_order` that one. Rounded down.
+    which for q = 1 is the shuffle Gaussian mechanism's pair, Theorem 3 with its direction corrected. Lower bound, exact
+    at whole orders; others get the value of the whole order below, those above `max_order` its value. Rounded down.
 
     Args:
       num_users: n, whole number >= 1.
       check_in_prob: q in [0, 1].
-      gap: > 0, distance of the data over the noise's standard deviation: 2/noise_multiplier for clip norm 1.
+      gap: > 0, distance between the data over the noise's standard deviation: 2/noise_multiplier for clip norm 1.
       orders: real [A], each > 1.
-      max_order: whole number >= 3, up to which moments are computed.
+      max_order: whole number >= 3, the highest order of the moments computed.
 
     Returns:
       float64 [.., A], nats.
@@ -300,15 +300,15 @@ def response_pair_rdp(
 ) -> Floats:
     """Renyi divergences [A] of check-ins with binary randomized response, one 1 among zeros (CI-S21).
 
-    As `gaussian_pair_rdp` with E (W-1)^j = (E-1)^j (1 + (-1)^j E^(1-j))/(1 + E): lower bound that any bound for every
-    pure randomizer is above.
+    As `gaussian_pair_rdp` with E (W-1)^j = (E-1)^j (1 + (-1)^j E^(1-j))/(1 + E): a lower bound on any bound that holds
+    for every pure randomizer.
 
     Args:
       num_users: n, whole number >= 1.
       check_in_prob: q in [0, 1].
       local_epsilon: eps0 >= 0.
       orders: real [A], each > 1.
-      max_order: whole number >= 3, up to which moments are computed.
+      max_order: whole number >= 3, the highest order of the moments computed.
 
     Returns:
       float64 [.., A], nats.
@@ -332,14 +332,14 @@ def sampled_gaussian_pair_rdp(
 
         log E[(1 + (m/n) Y)^a] / (a - 1),   Y = (1/m) sum_{i<=m} (W_i - 1),
 
-    lower bound, exact for the pair at whole orders. Rounded down.
+    a lower bound, exact for the pair at whole orders. Rounded down.
 
     Args:
       num_users: n, whole number >= 1.
       num_reports: m, whole number in 1..n.
       gap: > 0, as in `gaussian_pair_rdp`.
       orders: real [A], each > 1.
-      max_order: whole number >= 3, up to which moments are computed.
+      max_order: whole number >= 3, the highest order of the moments computed.
 
     Returns:
       float64 [.., A], nats.
@@ -361,7 +361,7 @@ def gaussian_pair_sandwich(num_users: ArrayLike, gap: ArrayLike, *, orders: Arra
 
         max(a s/2 - log n, log(1 + C(a,2) (e^s - 1)/n)/(a-1))  <=  R_a  <=  a s/2,   s = gap^2.
 
-    Lower and upper bounds on the pair's divergence, the latter attained at n = 1; to some 1e-15, not rounded outward.
+    Bounds on the pair's divergence, the upper one attained at n = 1; accurate to some 1e-15, not rounded outward.
 
     Args:
       num_users: n, whole number >= 1.
@@ -384,10 +384,10 @@ def gaussian_pair_sandwich(num_users: ArrayLike, gap: ArrayLike, *, orders: Arra
 
 
 def floor_rdp(mechanism: CheckIn, *, orders: ArrayLike) -> Floats:
-    """Renyi divergences [A] of all rounds that no valid curve lies below (CI-S21).
+    """Renyi divergences [A] of all rounds, a lower bound on any valid Renyi curve (CI-S21).
 
-    `gaussian_pair_rdp` for Gaussian reports of clip norm 1, `response_pair_rdp` for pure randomizers, times the rounds.
-    Lower bound on the curve, and no lower bound on epsilon at any delta.
+    This is `gaussian_pair_rdp` for Gaussian reports of clip norm 1, or `response_pair_rdp` for pure randomizers, times
+    the number of rounds. It is not a lower bound on epsilon at any delta.
 
     Args:
       mechanism: CheckIn with concrete numbers.

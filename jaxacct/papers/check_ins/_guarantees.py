@@ -1,4 +1,4 @@
-"""BOUND, from above: check-ins by closed forms, and Renyi divergences given that nothing fails.
+"""BOUND, from above: check-ins by closed forms, and Renyi divergences given that no round fails.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Lemmas 3 and 4, Theorem 1 with its
 slips corrected, and a sound form of Approaches 1 and 2. Replace-one adjacency, both directions; E = e^eps0.
@@ -58,7 +58,7 @@ def shuffled_guarantee_lanes(
 ) -> _Lanes:
     """`shuffled_guarantee` [L], rounded up, for any delta1 in (0, 1]; (eps0, delta0) always holds."""
     log_contrast = jnp.log(tanh(0.5 * jnp.where(local_epsilon > 0, local_epsilon, 1.0)))
-    # the form takes the contrast's logarithm off again: both of them by 5 ULP and 4 of themselves, and two sums
+    # the form subtracts the contrast's logarithm again: each errs by 5 ULP and 4 of itself, and there are two sums
     error = ULP * (16.0 + 10.0 * jnp.abs(log_contrast) + 2.0 * jnp.abs(log_delta1))
     epsilon = closed_form_epsilon(num_reports, pure_parameters(local_epsilon), log_delta1 + log_contrast - error)
     some = local_epsilon > 0
@@ -91,7 +91,7 @@ def first_cut(
 ) -> _Lanes:
     """`theorem1_guarantee` [L], rounded up.
 
-    The paper's proof takes eps_k <= eps_l for all k <= l, which fails where the closed form does not hold.
+    The paper's proof assumes eps_k <= eps_l for all k <= l, which fails where the closed form does not hold.
     """
     mean = num_users * prob
     found = sampled_guarantee_lanes(num_users, cap, local_epsilon, log_delta1, local_log_delta)
@@ -132,8 +132,8 @@ def approximate_rdp_lanes(
 ) -> GivenNothingFails:
     """`approximate_rdp` [A, L], rounded up, and the log probability [L] of a failure.
 
-    An (eps, delta)-DP pair is dominated by one that with probability delta tells all and else is randomized response at
-    eps. More than `num_counts` (static) reports count as failures.
+    An (eps, delta)-DP pair is dominated by one that reveals everything with probability delta and is randomized
+    response at eps otherwise. More than `num_counts` (static) reports count as failures.
     """
     k = jnp.arange(1, num_counts + 1, dtype=jnp.int32).astype(jnp.float64)[:, None]
     at = sampled_guarantee_lanes(num_users, jnp.minimum(k, num_users), local_epsilon, log_delta1, local_log_delta)
@@ -196,7 +196,7 @@ def shuffled_guarantee(
         epsilon = log(1 + tanh(eps0/2) (8 sqrt(E log(4/delta1)/k) + 8 E/k)),
         delta = delta1 + (e^epsilon + 1)(1 + e^-eps0/2) k delta0.
 
-    Upper bound for any delta1. Where it does not hold, k < 16 E log(4/delta1), or does not help: (eps0, delta0).
+    Upper bound for any delta1; (eps0, delta0) where the form does not hold, k < 16 E log(4/delta1), or does not help.
 
     Args:
       num_reports: k, whole number >= 1.
@@ -226,7 +226,7 @@ def sampled_guarantee(
     delta1: ArrayLike,
     local_delta: ArrayLike = 0.0,
 ) -> Guarantee:
-    """(epsilon, delta) of a uniform k of n users shuffled: (log(1 + (k/n)(e^eps - 1)), (k/n) delta) (CI-S6, CI-S7).
+    """(epsilon, delta) of shuffling a uniform k of n users: (log(1 + (k/n)(e^eps - 1)), (k/n) delta) (CI-S6, CI-S7).
 
     Lemma 4 over `shuffled_guarantee`. Upper bound.
 
@@ -262,9 +262,9 @@ def theorem1_guarantee(
 ) -> Guarantee:
     """(epsilon, delta) of one round of check-ins with at most l reports counted, Theorem 1 repaired (CI-S8).
 
-    (eps_l, P[K outside] + delta_l), (eps_l, delta_l) of `sampled_guarantee` at l: to the l and more reports of the
-    paper are added those too few for the closed form, which its proof overlooks. Both by Chernoff's bound. Upper bound;
-    (inf, 1) where the form does not hold at l, or l is not above the mean.
+    It is (eps_l, P[K outside] + delta_l), with (eps_l, delta_l) of `sampled_guarantee` at l. For the paper l or more
+    reports are outside; its proof overlooks numbers too small for the closed form, which are added. Both tails are by
+    Chernoff's bound. Upper bound; (inf, 1) where the form does not hold at l, or l is not above the mean.
 
     Args:
       num_users: n, whole number >= 1.
@@ -292,7 +292,7 @@ def theorem1_guarantee(
 def binomial_upper_tail(num_users: ArrayLike, check_in_prob: ArrayLike, least: ArrayLike) -> Floats:
     """P[Bin(n, q) >= l], the beta of Theorem 1 (CI-S8).
 
-    Upper bound, l > n q: the terms from l on, a geometric bound on those beyond 12 standard deviations; 1 elsewhere.
+    Upper bound for l > n q: a sum from l on, and a geometric bound on what is beyond 12 standard deviations; else 1.
 
     Args:
       num_users: n, whole number >= 1.
@@ -326,12 +326,12 @@ def approximate_rdp(
 ) -> ApproximateRdp:
     """Renyi divergences [A] of a round that does not fail, and the chance that it does: ours, sound (CI-S22).
 
-    With (eps_k, delta_k) of `sampled_guarantee`, w_k = P[Bin(n, q) = k], RR_a randomized response's divergence,
+    With (eps_k, delta_k) of `sampled_guarantee`, w_k = P[Bin(n, q) = k] and RR_a the divergence of randomized response,
 
         f = sum_k w_k delta_k,   e^((a-1) R_a) = 1 + sum_k w_k (1 - delta_k)(e^((a-1) RR_a(eps_k)) - 1) / (1 - f).
 
-    Replaces Approaches 1 and 2. Upper bound, real orders a > 1; more than `most_reports` reports count as failures. T
-    rounds fail with probability 1 - (1 - f)^T at most, which is added to delta.
+    It replaces Approaches 1 and 2. Upper bound, real orders a > 1; more than `most_reports` reports count as failures.
+    The probability that any of T rounds fails is at most 1 - (1 - f)^T; it must be added to delta.
 
     Args:
       num_users: n, whole number >= 1.
@@ -339,7 +339,7 @@ def approximate_rdp(
       local_epsilon: eps0 >= 0.
       delta1: in (0, 1), well below delta over the number of rounds.
       orders: real [A], each > 1.
-      most_reports: whole number >= 1, how many numbers of reports are summed.
+      most_reports: whole number >= 1, the largest number of reports in the sum.
       local_delta: delta0 in [0, 1].
 
     Returns:

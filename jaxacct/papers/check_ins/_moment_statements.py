@@ -32,13 +32,13 @@ from jaxacct.papers.check_ins import _distributed as sums
 from jaxacct.papers.check_ins import _renyi as lanes
 from jaxacct.papers.check_ins._distributed import TernaryMoment
 
-# Blocks of the number of reports: single ones from 1 on, on a geometric grid, and at most so many about the mean. Fewer
-# are certified too, only looser.
+# Blocks of the number of reports: single counts from 1 on, those of a geometric grid, and at most so many around the
+# mean. Fewer are certified too, only looser.
 _NUM_SINGLES, _NUM_GEOMETRIC, _MOST_CENTRAL = 1024, 16, 2**17
 
 
 def _rows(rdp: tuple[jax.Array, ...], highest: jax.Array, *, sharper: bool) -> lanes.BaseMoments:
-    """From R_2, .., R_A of the base."""
+    """The moments of a base with Renyi divergences R_2, .., R_A."""
     filler = jnp.zeros_like(rdp[0])
     return lanes.base_from_rdp(jnp.stack([filler, filler, *rdp]), highest, sharper=sharper)
 
@@ -75,7 +75,7 @@ _response = Kernel(lambda local, *, orders: lanes.response_rdp(local, jnp.asarra
 
 
 def _layout(num_users: Real, prob: Real) -> Layout:
-    """Blocks of single counts to 12 standard deviations, of several for standard deviations above 1600; few sizes."""
+    """Blocks of single counts to 12 standard deviations, of several where one exceeds 1600; only a few sizes occur."""
     scale = float(np.max(np.sqrt(num_users * prob * (1.0 - prob)))) + 1.0
     size = math.ceil(2.0 * math.asinh(40.0 / 3.0) * scale * math.hypot(3.0, 12.0))
     return Layout(_NUM_SINGLES, _NUM_GEOMETRIC, 1 << (min(max(size, 2**11), _MOST_CENTRAL) - 1).bit_length())
@@ -93,7 +93,7 @@ def _base(rdp: ArrayLike) -> Real:
 
 
 def response_rdp(local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
-    """Renyi divergences [A] of binary randomized response, the most of all pure randomizers (CI-S22, GI-X3, CH-S19).
+    """Renyi divergences [A] of binary randomized response, the largest of all pure ones (CI-S22, GI-X3, CH-S19).
 
         log((e^(a eps0) + e^((1-a) eps0))/(1 + e^eps0)) / (a - 1).
 
@@ -122,14 +122,14 @@ def log_ternary_moment(rdp: ArrayLike, *, order: int, highest: ArrayLike | None 
         zeta(2)^2 <= min{4 (e^rho(2) - 1), e^rho(2) min{2, (e^h - 1)^2}},
         zeta(j)^j <= e^((j-1) rho(j)) min{2, (e^h - 1)^j},   j >= 3,
 
-    h the divergence of infinite order; the paper prints e^(h-1) for e^h - 1. Upper bound; `sharper` adds ours,
-    2 (1 - e^-h)^j e^((j-1) rho(j)).
+    with h the divergence of infinite order; the paper prints e^(h-1) for e^h - 1. Upper bound; `sharper` adds a bound
+    of ours, 2 (1 - e^-h)^j e^((j-1) rho(j)).
 
     Args:
       rdp: rho(j) >= 0, nats.
       order: j, whole number >= 2.
       highest: h >= 0; None where it is unknown, or infinite.
-      sharper: whether to take ours too.
+      sharper: whether to use our bound too.
 
     Returns:
       float, or float64 of the arguments' common shape.
@@ -230,8 +230,9 @@ def theorem2_rdp(
         e^((a-1) R_a) <= sum_k w_k A_k,   A_0 = 1,   w_k = P[Bin(n, q) = k],
         A_k <= 1 + sum_{j=2..a} C(a,j) (k/n)^j zeta(j)^j   and   A_k <= 1 + (k/n) (e^((a-1) rho(a)) - 1),
 
-    summed over blocks of k, single ones up to standard deviations of 1600. Upper bound, orders 2..A; without the cap
-    it is `constant_base_rdp`. For sums of Gaussian reports, whose curve falls with k: `distributed_rdp`.
+    summed over blocks of k, which are single counts up to a standard deviation of 1600. Upper bound, orders 2..A;
+    without the cap it is `constant_base_rdp`. For sums of Gaussian reports, whose curve falls with k, use
+    `distributed_rdp`.
 
     Args:
       num_users: n, whole number >= 1.
@@ -278,11 +279,11 @@ def distributed_rdp(
     Args:
       num_users: n, whole number >= 1.
       check_in_prob: q in [0, 1].
-      gap: > 0, the distance of two data over the noise's standard deviation of one report: 2/noise_multiplier.
+      gap: > 0, the distance between two data over the standard deviation of one report's noise: 2/noise_multiplier.
       max_order: A, whole number >= 2.
       kind: how the ternary moment is bounded.
       capped: whether joint convexity is used too.
-      fewest: k_lo >= 0: given that at least so many users report; the chance of fewer, `low_participation_prob`, must
+      fewest: k_lo >= 0, condition on at least so many reports; the probability of fewer, `low_participation_prob`, must
         then be added to delta for each round, or the server must discard such rounds.
 
     Returns:
@@ -304,7 +305,7 @@ def distributed_rdp(
 
 
 def low_participation_prob(num_users: ArrayLike, check_in_prob: ArrayLike, *, fewest: int) -> Floats:
-    """P[Bin(n, q) < k_lo], what `distributed_rdp` with `fewest` adds to delta for each round (CI-S24).
+    """P[Bin(n, q) < k_lo], to be added to delta for each round of `distributed_rdp` with `fewest` (CI-S24).
 
     Upper bound, a sum of positive terms, rounded up.
 

@@ -20,7 +20,7 @@ from jaxacct.papers._asking import Floats, Real, inner_probability, log_of, non_
 from jaxacct.special import ULP, down, expm1, log1mexp, log1p, log_down, logexpm1, softplus, solve_decreasing
 
 _NUM_HALVINGS = 90  # of the interval of log((r - delta)/(1 - r)) that is searched
-_LEAST_LOG = -690.0  # nats: the least log of that ratio, or of its inverse, that is tried: no underflow
+_LEAST_LOG = -690.0  # nats: the least log of that ratio, or of its inverse, that is tried, so that nothing underflows
 
 
 def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
@@ -31,14 +31,14 @@ def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> 
         k(t) = 1 - t^(a-1) (a - (a-1) t) = t^(a-1) (t^(1-a) - 1 - (1-a) (t-1)),   x = r/(r - delta) > 1,
         y = (1-r)/(e^eps - r + delta) < 1,
 
-    found by halving in log((r - delta)/(1 - r)), or r = 1 where a delta >= 1. Rounded down: the two atoms' terms are
-    positive, each is moved down by what it errs by, and the value at the r that was found by how far it may be from
+    found by bisection in log((r - delta)/(1 - r)), or r = 1 where a delta >= 1. Rounded down: the two atoms' terms are
+    positive, each is lowered by its rounding error, and the value at the r that was found by how far it may be from
     the least (docs/numerics/clones.md, "The best conversion of one order"). Real a > 1, epsilon >= 0, 0 <= delta < 1.
     """
     a = order
     total, reach = 1.0 - delta, expm1(epsilon) + delta
 
-    def parts(u: jax.Array) -> tuple[jax.Array, jax.Array]:  # r - delta and 1 - r, the lesser of them as it is meant
+    def parts(u: jax.Array) -> tuple[jax.Array, jax.Array]:  # r - delta and 1 - r, the lesser without cancellation
         odds = jnp.exp(-jnp.abs(u))
         less = total * (odds / (1.0 + odds))
         return jnp.where(u < 0, less, total - less), jnp.where(u < 0, total - less, less)
@@ -84,7 +84,7 @@ def log_least_excess(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> 
 
 
 class _Term(NamedTuple):
-    """A logarithm, with the size of its parts, an error beside what these round by, and log t of what it is made of."""
+    """A logarithm, the size of its parts, an error besides their rounding, and the log t that it is made from."""
 
     value: jax.Array
     size: jax.Array
@@ -96,7 +96,7 @@ class _Term(NamedTuple):
 
 
 def _power_term(power: jax.Array, x: jax.Array, ratio: jax.Array | float) -> _Term:
-    """log((1+x)^a - 1 - a x); `ratio` is 1 + x to all its digits, where it is below 1/2."""
+    """log((1+x)^a - 1 - a x); `ratio` is 1 + x to full precision, where that is below 1/2."""
     near = ratio > 0.5
     log_ratio = jnp.where(near, log1p(jnp.where(near, x, 0.0)), jnp.log(jnp.where(near, 1.0, ratio)))
     value, high, error = power_excess(power, jnp.where(near, x, ratio - 1.0), log_ratio)

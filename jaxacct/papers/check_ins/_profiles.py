@@ -1,4 +1,4 @@
-"""BOUND, from above, on delta of check-ins over any profiles of shuffled reports, number by number, for few users.
+"""BOUND, from above, on delta of check-ins from given profiles of k shuffled reports, summed over k, for few users.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", appendix D.1 with its first term
 corrected (CI-S19: q b D(..) of a fixed number is violated), and the direct profile that is never above it (CI-S23).
@@ -30,7 +30,7 @@ def _others(num_users: int, prob: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _up_to(total: jax.Array, num_users: int) -> jax.Array:
-    """A probability made of a sum of n terms >= 0 by at most n + 16 roundings, rounded up."""
+    """A probability that is a sum of n terms >= 0, with at most n + 16 roundings, rounded up."""
     return jnp.minimum(up(total, 2 * (num_users // 2) + 20), 1.0)
 
 
@@ -92,11 +92,11 @@ def direct_delta(profile: Profile, epsilon: float, *, num_users: int, check_in_p
 
         q sum_k P[Bin(n-1, q) = k-1] D_k(log(1 + (n/k)(e^eps - 1))).
 
-    Upper bound where each D_k is one, both directions; `jaxacct.delta` of `CheckIn` has it over the clones pair, in
+    Upper bound if each D_k is one, both directions. `jaxacct.delta` of `CheckIn` evaluates it over the clones pair, in
     blocks of k.
 
     Args:
-      profile: D, from an epsilon >= 0 and a number of reports to delta.
+      profile: D, a function from an epsilon >= 0 and a number of reports to delta.
       epsilon: >= 0.
       num_users: n, whole number >= 1; `profile` is asked for 1..n reports.
       check_in_prob: q in [0, 1].
@@ -146,11 +146,11 @@ def coupled_delta(profile: Profile, inner_epsilon: float, *, num_users: int, che
 
         q b sum_k o_k D_k(inner) + q (1-b) (sum_{k<n} o_k D_k(inner + log(q/(1-q) (n/k - 1))) + o_n),
 
-    b = e^(eps - inner), o_k = P[Bin(n-1, q) = k-1], D_k the profile of the shuffle of k reports. Upper bound where each
+    b = e^(eps - inner), o_k = P[Bin(n-1, q) = k-1], D_k the profile of the shuffle of k reports. Upper bound if each
     D_k is one, never below `direct_delta`. The paper's first term has the shuffle of no reports, and is violated.
 
     Args:
-      profile: D, from any real epsilon and a number of reports to delta; epsilons may be negative.
+      profile: D, a function from any real epsilon and a number of reports to delta; epsilons may be negative.
       inner_epsilon: >= 0.
       num_users: n, whole number >= 1.
       check_in_prob: q in (0, 1).

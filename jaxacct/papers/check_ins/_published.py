@@ -3,8 +3,8 @@
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins": Approaches 1 and 2 and the composition
 of the baseline rest on Lemma 1 read as an upper bound (CI-S1, CI-S8, CI-S11, CI-S12); Theorem 1's delta takes the
 sub-sampled epsilon (CI-S8); Theorem 4 leaves out the rounds without reports (CI-S17); Theorem 5 puts a lower bound into
-an upper one (CI-S18). Binary randomized response lies above several cells of Table 2. docs/papers/check_ins.md has the
-rest.
+an upper one (CI-S18). Binary randomized response lies above several cells of Table 2. For details see
+docs/papers/check_ins.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from jaxacct.special import expm1, log1p, log_binomial_pmf, log_binomial_table, 
 
 
 class PublishedGuarantee(NamedTuple):
-    """(epsilon, delta) as printed, each [L]: no bound."""
+    """(epsilon, delta) as printed, each [L]: not a bound."""
 
     epsilon: jax.Array
     delta: jax.Array
@@ -49,7 +49,7 @@ class PublishedGuarantee(NamedTuple):
 def published_shuffling_lanes(
     num_reports: jax.Array, local_epsilon: jax.Array, delta1: jax.Array, local_delta: jax.Array
 ) -> PublishedGuarantee:
-    """`published_shuffling` [L], no bound; without gain (eps0, delta0)."""
+    """`published_shuffling` [L], not a bound; (eps0, delta0) where there is no gain."""
     growth = jnp.exp(local_epsilon)
     holds = 16.0 * growth * jnp.log(2.0 / delta1) <= num_reports
     reach = 8.0 * jnp.sqrt(growth * jnp.log(4.0 / delta1) / num_reports) + 8.0 * growth / num_reports
@@ -67,7 +67,7 @@ def published_first_cut(
     local_delta: jax.Array,
     beta: jax.Array,
 ) -> PublishedGuarantee:
-    """(epsilon, delta) [L] of Theorem 1 as printed, no bound: delta is too small.
+    """(epsilon, delta) [L] of Theorem 1 as printed, not a bound: delta is too small.
 
     Epsilon has (E-1)/E for (E-1)/(E+1), which is only loose.
     """
@@ -146,7 +146,7 @@ def published_approach_2(
 def published_distributed_rdp_lanes(
     num_users: jax.Array, prob: jax.Array, gap: jax.Array, *, max_order: int, num_counts: int
 ) -> jax.Array:
-    """`published_distributed_rdp` [A - 1, L], orders 2..A, no bounds; they may be negative."""
+    """`published_distributed_rdp` [A - 1, L], orders 2..A, not bounds; they may be negative."""
     k, log_weight = _each_count(num_users, prob, num_counts)
     base = distributed_base(gap, k, TernaryMoment.GENERIC, max_order=max_order)
     chosen = jnp.asarray(log_binomial_table(max_order)[2:], jnp.float64)
@@ -164,7 +164,7 @@ def published_distributed_rdp_lanes(
 def published_subsampled_gaussian_rdp_lanes(
     num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, max_order: int
 ) -> jax.Array:
-    """`published_subsampled_gaussian_rdp` [A - 1, L], orders 2..A, no bounds."""
+    """`published_subsampled_gaussian_rdp` [A - 1, L], orders 2..A, not bounds."""
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=max_order), num_reports, jnp.ones_like(gap))
     log_excess = pair_log_excess(sums, jnp.ones_like(gap))
     filler = jnp.full_like(log_excess[:2], -jnp.inf)
@@ -192,16 +192,16 @@ def _local(local_epsilon: ArrayLike, delta1: ArrayLike, local_delta: ArrayLike) 
 
 
 def _most(num_users: Real, most_reports: int | None) -> int:
-    """How many numbers of reports are summed."""
+    """The largest number of reports in the sum."""
     return int(np.max(num_users)) if most_reports is None else whole("most_reports", most_reports)
 
 
 def published_shuffling(
     num_reports: ArrayLike, local_epsilon: ArrayLike, *, delta1: ArrayLike, local_delta: ArrayLike = 0.0
 ) -> Guarantee:
-    """(epsilon, delta) of Lemma 3 under its own condition, 16 E log(2/delta1) <= k, which needs log 4 (CI-S5).
+    """(epsilon, delta) of Lemma 3 under its own condition, 16 E log(2/delta1) <= k, which should have log 4 (CI-S5).
 
-    Formula value; else, or without gain, (eps0, delta0). Certified instead: `shuffled_guarantee`.
+    Formula value; (eps0, delta0) elsewhere, or where there is no gain. A certified bound: `shuffled_guarantee`.
 
     Args:
       num_reports: k, whole number >= 1.
@@ -232,9 +232,9 @@ def published_theorem1(
     beta: ArrayLike,
     local_delta: ArrayLike = 0.0,
 ) -> Guarantee:
-    """(epsilon, delta) of Theorem 1 as printed: (E-1)/E for (E-1)/(E+1), the sampled epsilon in delta (CI-S8).
+    """(epsilon, delta) of Theorem 1 as printed: (E-1)/E for (E-1)/(E+1), and the sampled epsilon in delta (CI-S8).
 
-    Formula value: epsilon is loose, delta too small, and small numbers of reports are overlooked. Certified instead:
+    Formula value: epsilon is loose, delta too small, and small numbers of reports are overlooked. A certified bound:
     `theorem1_guarantee`.
 
     Args:
@@ -272,7 +272,7 @@ def published_approach1_rdp(
 ) -> Floats:
     """Renyi divergences of Approach 1, false as bounds: Lemma 3, Lemma 1 as printed, Theorem 2; orders 2..A (CI-S11).
 
-    Formula value. Certified instead: `approximate_rdp`, or `jaxacct.rdp` of `CheckIn`.
+    Formula value. A certified bound: `approximate_rdp`, or `jaxacct.rdp` of `CheckIn`.
 
     Args:
       num_users: n, whole number >= 1.
@@ -281,7 +281,7 @@ def published_approach1_rdp(
       delta1: in (0, 1).
       max_order: A, whole number >= 2.
       local_delta: delta0 in [0, 1].
-      most_reports: how many numbers of reports are summed; None for all.
+      most_reports: the largest number of reports in the sum; None for all.
 
     Returns:
       float64 [.., A - 1], nats: orders 2, .., A.
@@ -314,7 +314,7 @@ def published_approach2_rdp(
 ) -> Floats:
     """Renyi divergences [A] of Approach 2, false as bounds: Lemmas 3 and 4, then Lemma 1 as printed (CI-S12).
 
-    Formula value. Certified instead: `approximate_rdp`, or `jaxacct.rdp` of `CheckIn`.
+    Formula value. A certified bound: `approximate_rdp`, or `jaxacct.rdp` of `CheckIn`.
 
     Args:
       num_users: n, whole number >= 1.
@@ -323,7 +323,7 @@ def published_approach2_rdp(
       delta1: in (0, 1).
       orders: real [A], each > 1.
       local_delta: delta0 in [0, 1].
-      most_reports: how many numbers of reports are summed; None for all.
+      most_reports: the largest number of reports in the sum; None for all.
 
     Returns:
       float64 [.., A], nats.
@@ -348,14 +348,14 @@ def published_distributed_rdp(
 ) -> Floats:
     """Renyi divergences of Theorem 4 as printed, without the rounds that nobody joins; orders 2..A (CI-S17).
 
-    Formula value, and may be negative. Certified instead: `distributed_rdp`.
+    Formula value, which may be negative. A certified bound: `distributed_rdp`.
 
     Args:
       num_users: n, whole number >= 1.
       check_in_prob: q in (0, 1).
       gap: > 0, 2/noise_multiplier for clip norm 1.
       max_order: A, whole number >= 2.
-      most_reports: how many numbers of reports are summed; None for all.
+      most_reports: the largest number of reports in the sum; None for all.
 
     Returns:
       float64 [.., A - 1], nats: orders 2, .., A.
@@ -377,7 +377,7 @@ def published_subsampled_gaussian_rdp(
 ) -> Floats:
     """Renyi divergences of Theorem 5: an upper bound for samples fed with a lower bound; orders 2..A (CI-S18).
 
-    Formula value, a bound in neither direction; the paper calls it optimistic. From below instead:
+    Formula value, a bound in neither direction; the paper calls it optimistic. A lower bound:
     `sampled_gaussian_pair_rdp`.
 
     Args:

@@ -1,4 +1,4 @@
-"""BOUND, from above: Renyi divergences of check-ins by the number of reports, Theorem 2 and what it is made of.
+"""BOUND, from above: Renyi divergences of check-ins by the number of reports, Theorem 2 and its parts.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 2 and Lemma 2 (CI-S4, CI-S9,
 CI-S10). Given K = k, those who report are a uniform k-subset, so that with A_k = E_Q[(P/Q)^a] and rate k/n
@@ -6,9 +6,9 @@ CI-S10). Given K = k, those who report are a uniform k-subset, so that with A_k 
     e^((a-1) R_a) <= sum_k w_k A_k,   A_0 = 1,
     A_k <= 1 + sum_{j=2..a} C(a,j) (k/n)^j zeta_k(j)^j   and   A_k <= 1 + (k/n) (e^((a-1) rho_k(a)) - 1),
 
-zeta the ternary moment of the mechanism with k reports, rho its Renyi curve; the second is joint convexity. Upper
+with zeta the ternary moment of the mechanism with k reports, rho its Renyi curve; the second is joint convexity. Upper
 bounds, replace-one adjacency, whole orders; `jaxacct.special.at_real_orders` interpolates. Each logarithm is moved up
-by what its own operations err by (docs/numerics/clones.md, "Check-ins by their moments").
+by the rounding error of its own operations (docs/numerics/clones.md, "Check-ins by their moments").
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def log_response_excess(local_epsilon: jax.Array, orders: jax.Array) -> jax.Arra
 
 
 def response_rdp(local_epsilon: jax.Array, orders: jax.Array) -> jax.Array:
-    """Renyi divergences, broadcast, of binary randomized response, rounded up: the most of all pure randomizers."""
+    """Renyi divergences, broadcast, of binary randomized response, rounded up: the largest of all pure randomizers."""
     return up(softplus(log_response_excess(local_epsilon, orders)) / (orders - 1.0), _ULPS)
 
 
@@ -136,7 +136,7 @@ def _log_moments(
 ) -> jax.Array:
     """log of the sum over j of C(a,j) x_j zeta(j)^j where `use`, at most `order` terms, rounded up.
 
-    The binomials' logarithms err by 4 ULP, `log_power` by one of its own, the others are bounds.
+    The binomials' logarithms err by 4 ULP, `log_power` by one of itself; the others are bounds.
     """
     sizes = 2.0 * log_choose + finite_size(log_power) + finite_size(log_ternary)
     terms = log_choose + log_power + log_ternary + ULP * (4.0 + 4.0 * sizes)
@@ -170,8 +170,8 @@ def mixture_rdp(
     """Renyi divergences [A - 1, L] of orders 2..A of check-ins, rounded up: Theorem 2 over blocks of counts (CI-S9).
 
     Upper bound for any base. On a block the base is that of its first count; both bounds on A_k are then convex in k,
-    and the block takes the lesser of their chords. `log_scale` [L] multiplies the weights, as 1 / P[K >= k_lo] where
-    fewer are failures; where it is inf nothing is claimed.
+    and the block takes the lesser of their chords. e^`log_scale` [L] multiplies the weights, such as 1 / P[K >= k_lo]
+    where fewer reports are failures; where it is inf nothing is claimed.
     """
     found = base(blocks.first)
     scale = jnp.zeros_like(num_users) if log_scale is None else log_scale
@@ -193,7 +193,7 @@ def mixture_rdp(
 
 
 def _chords(blocks: Blocks, at_first: jax.Array, at_last: jax.Array) -> jax.Array:
-    """Upper bounds [B, L], each block's own, from the logs at its first and its last count."""
+    """Upper bounds [B, L], one for each block, from the logs at its first and its last count."""
     return jax.vmap(lambda b, x, y: log_mixture(Blocks(*(v[None] for v in b)), x[None], y[None]))(
         blocks, at_first, at_last
     )

@@ -1,8 +1,8 @@
-"""BOUND: closed two-sided bounds on the clones pair's Renyi divergences, and what is built on the pair.
+"""BOUND: two-sided closed-form bounds on the clones pair's Renyi divergences, and statements built on the pair.
 
 Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds". The divergence of
 the pair itself, an upper bound for every shuffled protocol of local_epsilon-DP randomizers, is `clones_rdp`.
-Replace-one adjacency; the pair is symmetric, so that each statement holds in both directions. Outside its domain an
+Replace-one adjacency; the pair is symmetric, so each statement holds in both directions. Outside its domain an
 upper bound is inf, a lower one 0. s = tanh(local_epsilon/2), M = order - 1, and m - 1 ~ Bin(n - 1, p) throughout.
 """
 
@@ -40,7 +40,7 @@ from jaxacct.special import (
     up,
 )
 
-_NUM_HALVINGS = 50  # of the interval of local epsilons that is searched; only tightness
+_NUM_HALVINGS = 50  # of the interval of local epsilons that is searched; it affects only tightness
 
 
 class PairMasses(NamedTuple):
@@ -114,8 +114,8 @@ def cosh_sandwich_rdp_lanes(
     """`cosh_sandwich_rdp` [A, L], rounded outward as `moment_sandwich_rdp_lanes`.
 
     From 2 s x <= 2 atanh(s x) <= local_epsilon x on [0, 1], and E cosh(k x) = cosh(k/m)^m for x a mean of m signs. The
-    sum is over the counts in `window` (static, from `clones_window`). Outside it H falls with m and Chernoff bounds the
-    mass; where the window is too small, the upper bound is loose.
+    sum is over the counts in `window` (static, from `clones_window`). Outside it H falls with m, and a Chernoff bound
+    covers the mass; where the window is too small, the upper bound is loose.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
@@ -247,7 +247,7 @@ def pair_masses(
         w (1 + s (a-b)/m) and w (1 - s (a-b)/m),   w = P[Bin(n-1, p) = m-1] P[Bin(m, 1/2) = a],
         m = a + b >= 1,  s = tanh(local_epsilon/2).
 
-    Neither an upper nor a lower bound: to 1e-14, relative. 0 outside the support.
+    Neither an upper nor a lower bound: accurate to 1e-14, relative. 0 outside the support.
 
     Args:
       on_first, on_second: a and b, whole numbers >= 0.
@@ -336,9 +336,9 @@ def block_epoch_rdp(
 ) -> Ends[Floats]:
     """Renyi divergences [A] of the pair that dominates one epoch of shuffled noisy SGD (Algorithm 1; CH-S15).
 
-    The clones pair at clone probability e^(-block_size local_epsilon): the records are in `num_blocks` fixed blocks,
-    processed in the order of a fresh permutation, a replaced record changes its block's step by at most local_epsilon,
-    and all steps are public. The upper end is an upper bound for the epoch, both directions, and adds over epochs.
+    The clones pair at clone probability e^(-block_size local_epsilon). The records are in `num_blocks` fixed blocks,
+    processed in a freshly permuted order; a replaced record changes its block's step by at most local_epsilon, and all
+    steps are public. The upper end is an upper bound for the epoch, both directions, and adds over epochs.
     Theorem 3 claims far less for blocks of more than one record, and is false there. Real orders > 1.
 
     Args:
@@ -366,14 +366,15 @@ def local_epsilon_for_slope(
 ) -> Floats:
     """The largest local epsilon found whose epochs stay within slope times order at all `orders` (CH-S16).
 
-    num_epochs D_a <= slope a, D_a the clones pair's divergence from above at clone probability e^-local_epsilon. A
-    lower bound on the largest that the pair admits, by halving in [0, highest].
+    The condition is num_epochs D_a <= slope a, with D_a an upper bound on the clones pair's divergence at clone
+    probability e^-local_epsilon. The result, by bisection in [0, highest], is a lower bound on the largest that the
+    pair admits.
 
     Args:
       num_reports: n, whole number >= 1.
       num_epochs: whole number >= 1.
-      slope: > 0, nats for each unit of order.
-      orders: real [A], each > 1; only these are met.
+      slope: > 0, nats per unit of order.
+      orders: real [A], each > 1; the condition is checked at these only.
       highest: > 0, where the search ends.
 
     Returns:
@@ -396,7 +397,7 @@ def laplace_rdp(local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
 
         log((a e^(M eps) + M e^(-a eps)) / (2a - 1)) / M,   a the order, M = a - 1.
 
-    Upper bound, rounded up by 2^-46, of the report without shuffling, both directions, real orders > 1.
+    Upper bound for the report without shuffling, rounded up by 2^-46, both directions, real orders > 1.
 
     Args:
       local_epsilon: eps >= 0; the report is eps-DP where the sensitivity is over all pairs of a user's inputs.

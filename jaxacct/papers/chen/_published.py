@@ -31,19 +31,19 @@ def laplace_scale_lanes(clip: jax.Array, local_epsilon: jax.Array, num_blocks: j
 
 
 def asymptotic_gdp(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """Estimates of mu [L], no bounds: 2 s / sqrt(n p), the clones pair's limit as n grows (Theorem 2, corrected)."""
+    """Estimates of mu [L], not bounds: 2 s / sqrt(n p), the clones pair's limit as n grows (Theorem 2, corrected)."""
     return 2.0 * tanh(0.5 * local_epsilon) / jnp.sqrt(num_reports * clone_prob)
 
 
 def asymptotic_rdp(
     num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]
 ) -> jax.Array:
-    """Estimates [A, L] of Renyi divergences, no bounds: 2 order s^2 / (n p), the clones pair's limit as n grows."""
+    """Estimates [A, L] of Renyi divergences, not bounds: 2 order s^2 / (n p), the clones pair's limit as n grows."""
     return 0.5 * jnp.asarray(orders, jnp.float64)[:, None] * asymptotic_gdp(num_reports, clone_prob, local_epsilon) ** 2
 
 
 def published_gdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """`published_gdp` [L], no bound; inf for n < 2."""
+    """`published_gdp` [L], not a bound; inf for n < 2."""
     valid = num_reports >= 2.0
     return jnp.where(
         valid, 2.0 * jnp.exp(0.5 * local_epsilon) / jnp.sqrt(jnp.where(valid, num_reports, 2.0) - 1.0), jnp.inf
@@ -51,7 +51,7 @@ def published_gdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array) -> jax
 
 
 def published_rdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float]) -> jax.Array:
-    """`published_rdp` [A, L], no bound; inf for n < 2.
+    """`published_rdp` [A, L], not a bound; inf for n < 2.
 
     Shuffled binary randomized response exceeds it for every local epsilon above 2 sqrt 2 at large n and order
     n e^-local_epsilon / sqrt 2: its reverse divergence is at least local_epsilon - n log(1 + e^-local_epsilon) / M.
@@ -67,7 +67,7 @@ def published_local_epsilon_lanes(num_reports: jax.Array, num_epochs: jax.Array,
 def order_level_rdp_lanes(
     num_reports: jax.Array, local_epsilon: jax.Array, *, name: str, orders: Sequence[float]
 ) -> jax.Array:
-    """`order_level_rdp` [A, L], for drawing and no bounds."""
+    """`order_level_rdp` [A, L], for plots and not bounds."""
     constant, growth = ORDER_LEVELS[name]
     rise = constant * jnp.exp(growth * local_epsilon) / num_reports
     return jnp.asarray(orders, jnp.float64)[:, None] * rise
@@ -83,14 +83,14 @@ _scale = Kernel(laplace_scale_lanes)
 
 
 def limit_gdp(num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: ArrayLike) -> Floats:
-    """mu, an estimate and no bound: 2 tanh(local_epsilon/2) / sqrt(n p), Theorem 2 corrected (CH-S8).
+    """mu, an estimate and not a bound: 2 tanh(local_epsilon/2) / sqrt(n p), Theorem 2 corrected (CH-S8).
 
-    The clones pair's Gaussian limit as the number of reports n grows. Too small at finite n where e^local_epsilon
-    log(1/delta) is not small against n. Replace-one adjacency; relative error 1e-15.
+    The clones pair's Gaussian limit as the number of reports n grows. It is too small at finite n where e^local_epsilon
+    log(1/delta) is not small compared with n. Replace-one adjacency; relative error 1e-15.
 
     Args:
       num_reports: n, whole number >= 1.
-      clone_prob: p in (0, 1]; e^-local_epsilon for a randomizer of which nothing else is known.
+      clone_prob: p in (0, 1]; e^-local_epsilon for a randomizer about which nothing else is known.
       local_epsilon: >= 0.
 
     Returns:
@@ -108,9 +108,9 @@ def limit_gdp(num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: Arra
 
 
 def limit_rdp(num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
-    """Renyi divergences [A], estimates and no bounds: 2 order tanh(local_epsilon/2)^2 / (n p), corrected (CH-S9).
+    """Renyi divergences [A], estimates and not bounds: 2 order tanh(local_epsilon/2)^2 / (n p), corrected (CH-S9).
 
-    What Corollary 2 should have as its limit for many reports n. Replace-one adjacency.
+    This is the limit for many reports n that Corollary 2 should have. Replace-one adjacency.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -133,9 +133,9 @@ def limit_rdp(num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: Arra
 
 
 def published_gdp(num_reports: ArrayLike, local_epsilon: ArrayLike) -> Floats:
-    """mu as printed, an estimate and no bound: 2 e^(local_epsilon/2) / sqrt(n - 1), Theorem 2 (CH-S8).
+    """mu as printed, an estimate and not a bound: 2 e^(local_epsilon/2) / sqrt(n - 1), Theorem 2 (CH-S8).
 
-    The limit of another pair than the clones pair, whose Renyi divergences are infinite at every n.
+    This is the limit of a pair other than the clones pair, with Renyi divergences that are infinite at every n.
 
     Args:
       num_reports: n, whole number >= 2.
@@ -189,7 +189,7 @@ def published_local_epsilon(num_blocks: ArrayLike, num_epochs: ArrayLike, slope:
     Args:
       num_blocks: m, whole number >= 2, units shuffled in an epoch.
       num_epochs: T, whole number >= 1.
-      slope: rho > 0, the budget is rho order at every order.
+      slope: rho > 0; the budget at every order is rho times that order.
 
     Returns:
       float, or float64 of the arguments' common shape.
@@ -206,7 +206,7 @@ def published_local_epsilon(num_blocks: ArrayLike, num_epochs: ArrayLike, slope:
 
 
 def laplace_scale(clip_norm: ArrayLike, local_epsilon: ArrayLike, num_blocks: ArrayLike) -> Floats:
-    """The scale of Algorithm 1's Laplace noise, no guarantee: 2 clip / (local_epsilon m) (CH-S14, CH-S15).
+    """The scale of Algorithm 1's Laplace noise, not a guarantee: 2 clip / (local_epsilon m) (CH-S14, CH-S15).
 
     It makes one clipped gradient of an average over m of them local_epsilon-DP, not a block of several records.
 
@@ -230,14 +230,14 @@ def laplace_scale(clip_norm: ArrayLike, local_epsilon: ArrayLike, num_blocks: Ar
 
 
 def order_level_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, name: str, orders: ArrayLike) -> Floats:
-    """Orders of growth [A] of Table 1, for drawing and no bounds: c e^(g local_epsilon) order / n (CH-S13).
+    """Orders of growth [A] of Table 1, for plots and not bounds: c e^(g local_epsilon) order / n (CH-S13).
 
-    Constants c are the table's where it prints one, else 1. Where each paper's bound holds is not stated in it.
+    Constants c are the table's where it prints one, else 1. The table does not say where each paper's bound holds.
 
     Args:
       num_reports: n, whole number >= 1.
       local_epsilon: >= 0.
-      name: a key of `ORDER_LEVELS`, as "Girgis et al. 2021".
+      name: a key of `ORDER_LEVELS`, such as "Girgis et al. 2021".
       orders: real [A], each > 1.
 
     Returns:

@@ -1,4 +1,4 @@
-"""BOUND, from above: epsilon in closed form for other decompositions than the clones pair's, and for several rounds.
+"""BOUND, from above: epsilon in closed form for decompositions other than the clones pair's, and for several rounds.
 
 Feldman, McMillan & Talwar 2021, "Hiding Among the Clones"; Kairouz, Oh & Viswanath 2015. Replace-one adjacency,
 adaptive sequences of randomizers, both directions. Where a closed form does not hold the answer is inf.
@@ -64,7 +64,7 @@ def k_ary_parameters(local_epsilon: jax.Array, num_categories: jax.Array) -> Clo
 
     p = k / ((k+1)(E+k-1)), q = (E-1)/(E+k-1), E = e^epsilon. The corollary's condition,
     epsilon <= log(n / (16 log(2/delta))), does not imply the one of Theorem 4.1 unless E >= k + 1, and at n = 1000,
-    k = 300, epsilon = 1.46, delta = 1e-6 its pair has 108 delta: it is not offered. The condition on p n is checked
+    k = 300, epsilon = 1.46, delta = 1e-6 its pair has 108 delta, so it is not offered. The condition on p n is checked
     instead.
     """
     k = num_categories
@@ -73,14 +73,14 @@ def k_ary_parameters(local_epsilon: jax.Array, num_categories: jax.Array) -> Clo
     return parameters._replace(local_epsilon=local_epsilon)
 
 
-_ULPS = 128  # the certificate's rounding, in ulp; some 40 occur at most: functions of 4 each, and products
+_ULPS = 128  # allowed for rounding, in ulp; at most some 40 occur: functions of 4 each, and products
 
 
 def simple_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
     """Epsilon [L] of `count` pure steps with delta `slack`, rounded up: Kairouz, Oh & Viswanath 2015, Theorem 3.4.
 
     Upper bound: the least of T e, of T e tanh(e/2) + e sqrt(2 T log(1/slack)), and of the same with
-    log(e_ + e sqrt(T)/slack), e_ = 2.718..: never below `optimal_epsilon`.
+    log(e_ + e sqrt(T)/slack) for log(1/slack), e_ = 2.718... It is never below `optimal_epsilon`.
     """
     whole = count * step_epsilon
     drift = whole * tanh(0.5 * step_epsilon)
@@ -94,7 +94,7 @@ def simple_epsilon(step_epsilon: jax.Array, count: jax.Array, log_slack: jax.Arr
 def log_delta_with_slack(step_log_delta: jax.Array, count: jax.Array, log_slack: jax.Array) -> jax.Array:
     """Log delta [L] of `count` approximate steps, rounded up: log(1 - (1 - delta_1)^count (1 - slack))."""
     kept = count * log1mexp(jnp.minimum(step_log_delta, 0.0)) + log1mexp(jnp.minimum(log_slack, 0.0))
-    # `kept` by 22 ULP of itself, which log1mexp hands on at most as they are, and 5 of its own
+    # `kept` errs by 22 ULP of itself, which log1mexp does not enlarge, and log1mexp by 5 of its own
     return jnp.minimum(log_up(log1mexp(jnp.minimum(kept, 0.0)), 30.0), 0.0)
 
 
@@ -121,7 +121,7 @@ def _ask(form: Kernel, num_reports: ArrayLike, delta: ArrayLike, *args: Any) -> 
 
 
 def clone_only_epsilon(num_reports: ArrayLike, clone_prob: ArrayLike, delta: ArrayLike) -> Floats:
-    """epsilon of reports that are clones with probability p, nothing known of the two candidates, Lemma A.1 (CL-S3).
+    """epsilon of reports that are clones with probability p, whatever the two candidate reports, Lemma A.1 (CL-S3).
 
         log(1 + 8 sqrt(L/(p n)) + 8/(p n)),   L = log(4/delta) <= p n/16; inf elsewhere.
 

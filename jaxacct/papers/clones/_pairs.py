@@ -1,9 +1,9 @@
 """BOUND, from above and below, on delta of the clones pair and of pairs with three kinds of clones, every term summed.
 
 Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", Theorem 4.1, Corollary 4.2, Appendices B and F. Replace-one
-adjacency, both directions equal. The upper end bounds the shuffled protocol, the lower one the pair only. By blocks of
-counts: the divergence given C clones does not rise with C, so that the last count of a block bounds it from below and
-the first from above. `ComponentPair` has the formula of the pairs with clones of a third kind.
+adjacency, both directions equal. The upper end bounds the shuffled protocol, the lower one the pair only. Counts are
+taken in blocks: the divergence given C clones does not rise with C, so that the last count of a block bounds it from
+below and the first from above. `ComponentPair` has the formula of the pairs with clones of a third kind.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from jaxacct.special import (
 )
 
 _WINDOW = 128  # counts of `clones_delta`, of which only one is needed: the number of clones is certain here
-_BATCH = 256  # blocks that are computed together: memory only
+_BATCH = 256  # blocks that are computed together; it affects only memory
 
 
 def block_delta(
@@ -59,8 +59,8 @@ def block_delta(
 ) -> ProfileEnds:
     """Lower and upper ends [L] of log D_{e^epsilon} of the clones pair; `log_tail` is that of the upper end.
 
-    The two sums of `blocks_delta`, rounded outwards: each probability by what Loader's form errs by, each sum by what
-    it errs by, upon ends of `clones_delta` that hold. (-inf, 0) where `num_blocks` blocks do not hold every count.
+    The two sums of `blocks_delta`, rounded outward: each probability by the error of Loader's form and each sum by its
+    own, on top of certified ends of `clones_delta`. (-inf, 0) where `num_blocks` blocks do not hold every count.
 
     Args:
       epsilon: >= 0, [L].
@@ -79,7 +79,7 @@ def block_delta(
             log_sum_outward(jnp.where(inside, logs + sign * error, -jnp.inf), float(width), upward=sign > 0)
             for sign in (-1.0, 1.0)
         )
-        # at the first count, then at the last: side by side, which compiles one program of them
+        # at the first count, then at the last: side by side, so that only one program is compiled
         clones = jnp.concatenate([jnp.minimum(start, last), jnp.minimum(start + (width - 1.0), last)])
         budget, local = (jnp.concatenate([x, x]) for x in (epsilon, local_epsilon))
         ends = clones_delta(budget, clones + 1.0, jnp.ones_like(clones), local, window=_WINDOW)
@@ -105,16 +105,16 @@ def amplification_limit_lanes(num_reports: jax.Array, local_epsilon: jax.Array) 
 
 
 def clones_log_delta_floor(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
-    """Log delta [L] that the clones pair has at least, rounded down: delta_RR(epsilon) (1 - e^-local_epsilon/2)^(n-1).
+    """Lower bounds [L] on log delta of the clones pair, rounded down: delta_RR(epsilon) (1 - e^-local_epsilon/2)^(n-1).
 
-    Lower bound on the pair only (CL-S18): the report alone, delta_RR = (E - e^epsilon)/(E + 1), where all its clones
+    They hold for the pair only (CL-S18): the report alone, delta_RR = (E - e^epsilon)/(E + 1), where all its clones
     agree with it. An equality for tanh(epsilon/2) >= (1 - 2/n) tanh(local_epsilon/2).
     """
     gap = local_epsilon - epsilon
     some = jnp.where(gap > 0, gap, 1.0)
     single = jnp.log(-expm1(-some)) - log1p(jnp.exp(-local_epsilon))
     limit = amplification_limit_lanes(num_reports, local_epsilon)
-    # logarithms by 6 and 8 ULP and 4 of themselves, the limit by 10 of itself
+    # the logarithms err by 6 and 8 ULP and 4 of themselves, the limit by 10 of itself
     return jnp.where(gap > 0, log_down(single - up(limit, 12), 18.0), -jnp.inf)
 
 
@@ -145,10 +145,10 @@ def component_delta(
 ) -> Ends[jax.Array]:
     """Lower and upper ends [L] of delta at `epsilon` >= 0 of a pair with three kinds of clones (CL-S9).
 
-    Feldman, McMillan & Talwar 2021, Theorem 4.1. The double sum over m and c, with all the tails over a that one m
-    needs by two cumulative sums of one row of probabilities: work num_clones (num_rest + num_heads). The ends are apart
-    by 2^-39 + 2^-47 sqrt(n), relatively, and by what the mass outside the windows could have. They are 0 and 1 outside
-    the domain.
+    Feldman, McMillan & Talwar 2021, Theorem 4.1. The double sum over m and c; two cumulative sums of one row of
+    probabilities give all the tails over a that one m needs, so the work is num_clones (num_rest + num_heads). The ends
+    differ by 2^-39 + 2^-47 sqrt(n), relatively, and by what the mass outside the windows could add. They are 0 and 1
+    outside the domain.
 
     Args:
       epsilon, num_reports: float64 [L].
@@ -218,8 +218,8 @@ def blocks_delta(
 
         sum_t Pr[C in block t] h(last C)  <=  delta  <=  sum_t Pr[C in block t] h(first C),
 
-    h(c) the divergence with c clones for certain; without the paper's early exits. Width 1 is the pair itself. Takes
-    time in proportion to n: for up to some 10^4 reports.
+    with h(c) the divergence with exactly c clones; without the paper's early exits. Width 1 is the pair itself. The
+    time is proportional to n: for up to some 10^4 reports.
 
     Args:
       epsilon: >= 0.
@@ -275,7 +275,7 @@ def three_component_delta(epsilon: ArrayLike, num_reports: int, component_prob: 
 
         E 3 q (1 + e^eps) m/(2N) E[(x - t (1 + 2 (1-q) c/(q m)))_+ | m],
 
-    every term summed: time in proportion to n^(1/2) twice. The upper end bounds the shuffled protocol.
+    with every term summed, over two windows of width about n^(1/2). The upper end bounds the shuffled protocol.
 
     Args:
       epsilon: >= 0.
@@ -333,8 +333,8 @@ def k_ary_three_component_delta(
 def k_ary_blanket_delta(epsilon: ArrayLike, num_reports: int, local_epsilon: float, num_categories: int) -> Bracket:
     """delta at `epsilon` of k-ary randomized response, its uniform part split over all values: ours (CL-S10).
 
-    Below `k_ary_three_component_delta`; the double sum that `jaxacct.delta` has in one sum, looser by its mean. The
-    upper end bounds the shuffled protocol.
+    Below `k_ary_three_component_delta`. This is the double sum; `jaxacct.delta` has a single one, at the mean of c,
+    which is looser. The upper end bounds the shuffled protocol.
 
     Args:
       epsilon: >= 0.
@@ -383,9 +383,9 @@ def amplification_limit(num_reports: ArrayLike, local_epsilon: ArrayLike) -> Flo
 
 
 def floor_delta(epsilon: ArrayLike, num_reports: ArrayLike, local_epsilon: ArrayLike) -> Floats:
-    """delta that the clones pair has at least: (E - e^eps)/(E + 1) (1 - e^-eps0/2)^(n-1) (CL-S18).
+    """A lower bound on delta of the clones pair: (E - e^eps)/(E + 1) (1 - e^-eps0/2)^(n-1) (CL-S18).
 
-    Lower bound on the pair, and so on the clones bound, not on the protocol; an equality where
+    It is a lower bound on the pair, and so on the clones bound, but not on the protocol; an equality where
     tanh(eps/2) >= (1 - 2/n) tanh(eps0/2). 0 for epsilon >= local_epsilon.
 
     Args:

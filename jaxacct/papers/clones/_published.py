@@ -39,10 +39,10 @@ class TailMasses(NamedTuple):
 def clones_tails(
     epsilon: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> TailMasses:
-    """Tails [L] of the privacy loss of the clones pair, no bounds; arguments as for `clones_delta`.
+    """Tails [L] of the privacy loss of the clones pair, not bounds; arguments as for `clones_delta`.
 
-    To 1e-11 where every count is summed and no loss equals epsilon; from the contour, which smooths the steps of the
-    tail, to about 1e-3.
+    Accurate to 1e-11 where every count is summed and no loss equals epsilon, and to about 1e-3 from the contour, which
+    smooths the steps of the tail.
     """
     at = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
     return TailMasses(jnp.logaddexp(at.log_delta.upper, epsilon + at.log_tail), at.log_tail)
@@ -117,10 +117,10 @@ _calibrated = Kernel(frequency_local_epsilon_lanes)
 def tail_masses(
     epsilon: ArrayLike, num_reports: ArrayLike, local_epsilon: ArrayLike, *, clone_prob: ArrayLike | None = None
 ) -> tuple[Floats, Floats]:
-    """P[loss > epsilon] and Q[loss > epsilon] of the clones pair, no bounds (CL-S2).
+    """P[loss > epsilon] and Q[loss > epsilon] of the clones pair, not bounds (CL-S2).
 
-    The loss is 2 atanh(s x), s = tanh(eps0/2); delta = P - e^epsilon Q. To 1e-11 for up to some 10^9 reports where no
-    loss equals epsilon.
+    The loss is 2 atanh(s x), s = tanh(eps0/2); delta = P - e^epsilon Q. Accurate to 1e-11 for up to some 10^9 reports
+    where no loss equals epsilon.
 
     Args:
       epsilon: >= 0.
@@ -271,8 +271,8 @@ def frequency_local_epsilon(epsilon: ArrayLike, num_reports: ArrayLike, delta: A
 
         eps sqrt(n/L)/16 for eps <= sqrt(L/n), else log(eps^2 n/(100 L)) for eps < 1;   L = log(1/delta).
 
-    0 where the theorem has none that is safe: its second branch is negative below 10 sqrt(L/n), and delta > 0.05 is
-    refused. 5 to 200 times below what `largest_local_epsilon` finds.
+    0 where the theorem gives no safe value: its second branch is negative below 10 sqrt(L/n), and delta > 0.05 is
+    refused. It is 5 to 200 times below what `largest_local_epsilon` finds.
 
     Args:
       epsilon: >= 0.

@@ -1,7 +1,7 @@
-"""BOUND, from above: sampling, replacing for deleting, randomizers that are nearly pure, purified ones.
+"""BOUND, from above: subsampling, replace-one from deletion, approximate randomizers, and purified ones.
 
 Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3 and 3.1, Appendix C (CL-S5, CL-S7, CL-S8).
-Replace-one adjacency. The pair that enters is that of arbitrary pure randomizers, clone probability e^-local_epsilon.
+Replace-one adjacency. The pair used is that of arbitrary pure randomizers, with clone probability e^-local_epsilon.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from jaxacct.papers._asking import (
 )
 from jaxacct.special import bisect, log1p, log_up, softplus, up, xp
 
-_ULPS = 32  # the certificate's rounding; at most 16 ulp occur: two functions of 4 each, a square root, products
+_ULPS = 32  # allowed for rounding; at most 16 ulp occur: two functions of 4 each, a square root, products
 _NUM_HALVINGS = 54  # of a factor in [e^-epsilon, e^epsilon], to its last digits
 
 
@@ -56,8 +56,8 @@ def subsampled(guarantee: _Lanes, sampling_prob: jax.Array) -> _Lanes:
 def replacement_from_deletion_lanes(guarantee: _Lanes) -> _Lanes:
     """`replacement_from_deletion` [L]. The paper's (2 epsilon, 2 delta), section 3.1, is false:
 
-    for rho = (.01, .99), P = (.03, .97), P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. This one is
-    attained there.
+    for rho = (.01, .99), P = (.03, .97), P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. The guarantee
+    returned is attained there.
     """
     log_delta = log_up(guarantee.log_delta + up(softplus(guarantee.epsilon), 12), 2.0)
     return _Lanes(2.0 * guarantee.epsilon, xp.minimum(log_delta, 0.0))
@@ -73,8 +73,8 @@ class PurifiedLaw(NamedTuple):
 def purified_lanes(probabilities: NDArray[Any], reference: NDArray[Any], epsilon: float) -> PurifiedLaw:
     """`purified`, on the host: clip to [e^-epsilon, e^epsilon] times the reference.
 
-    Then move the one factor towards 1 whose side lost less, until both sides lost the same. The total variation is the
-    larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r), rounded up.
+    Then move the factor on the side that lost less towards 1, until both sides have lost the same. The total variation
+    is the larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r), rounded up.
     """
     r, rho = np.asarray(probabilities, np.float64), np.asarray(reference, np.float64)
     low, high = np.exp(-epsilon), np.exp(epsilon)
@@ -93,7 +93,7 @@ def purified_lanes(probabilities: NDArray[Any], reference: NDArray[Any], epsilon
     return PurifiedLaw(np.clip(r, low * rho, high * rho), up(total, _ULPS))
 
 
-_LARGEST_WINDOW = 2**19  # counts that are summed one by one at most; beyond, the contour's bracket is the answer
+_LARGEST_WINDOW = 2**19  # the most counts that are summed one by one; beyond it the contour's bracket is the answer
 
 
 def both(guarantee: _Lanes) -> tuple[jax.Array, jax.Array]:

@@ -1,7 +1,7 @@
 """BOUND, from above: how much noise, how large a local epsilon, how many reports suffice.
 
-Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", section 5 (CL-S13, CL-S19). Replace-one adjacency. What is
-found is checked at the answer, by the exact Gaussian profile or the clones pair's from above.
+Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", section 5 (CL-S13, CL-S19). Replace-one adjacency. Each
+answer is checked, by the exact Gaussian profile or by an upper bound on that of the clones pair.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxacct.papers._asking import Floats, counts, inner_probability, log_of, no
 from jaxacct.papers.clones._reductions import window_of
 from jaxacct.special import bisect_lanes, solve_decreasing, up, xp
 
-_ULPS = 32  # the certificate's rounding; at most 16 ulp occur: two functions of 4 each, a square root, products
+_ULPS = 32  # allowed for rounding; at most 16 ulp occur: two functions of 4 each, a square root, products
 _NUM_HALVINGS = 54  # of a number of reports, to its last digit
 
 
@@ -71,7 +71,7 @@ def largest_local_epsilon_lanes(
 def fewest_reports_lanes(
     profile: Profile, local_epsilon: jax.Array, epsilon: jax.Array, log_delta: jax.Array, highest: jax.Array
 ) -> jax.Array:
-    """`fewest_reports` [L], found in 1..highest by halving between whole numbers: delta does not rise with them."""
+    """`fewest_reports` [L], found in 1..highest by bisection over whole numbers: delta does not rise with them."""
 
     def enough(num_reports: jax.Array) -> jax.Array:
         return profile(epsilon, num_reports, local_epsilon).log_delta.upper <= log_delta
@@ -101,7 +101,7 @@ def sufficient_gaussian_noise(
     """sigma that makes a step (eps0, delta0)-DP: sensitivity (1 + sqrt(2 log(1/delta0)))/eps0, Prop. 5.3 (CL-S13).
 
     Sufficient, not least, for eps0 <= 2 (1 + sqrt(2 log(1/delta0))); inf elsewhere. The paper takes sensitivity 1 for
-    clip norm 1, where replacing a record has 2: its deltas are 126 times and more what it claims.
+    clip norm 1, where replacing a record has 2: its true deltas are at least 126 times what it claims.
 
     Args:
       local_epsilon: eps0 > 0.
@@ -151,7 +151,8 @@ def largest_local_epsilon(
 ) -> Floats:
     """The largest local epsilon found in [epsilon, highest] whose shuffle is (epsilon, delta)-DP (CL-S19).
 
-    Certified: the clones pair's delta from above is at most delta there; below the pair's own answer by rounding only.
+    Certified: an upper bound on the clones pair's delta is at most delta there. The answer is below the pair's own by
+    rounding only.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -181,8 +182,8 @@ def fewest_reports(
 ) -> Floats:
     """The least number of reports found in 1..highest whose shuffle is (epsilon, delta)-DP (CL-S19).
 
-    Certified: the clones pair's delta from above is at most delta there, and does not rise with the number. inf where
-    no number up to `highest` suffices.
+    Certified: an upper bound on the clones pair's delta, which does not rise with the number, is at most delta there.
+    inf where no number up to `highest` suffices.
 
     Args:
       local_epsilon: eps0 > 0.

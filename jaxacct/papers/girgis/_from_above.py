@@ -45,7 +45,7 @@ from jaxacct.papers.girgis._pairs import special_pair_log_excess
 from jaxacct.special import ULP, bisect_lanes, down, log1p, log_up, softplus, stop_gradient, up, xp
 
 _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
-_NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; only tightness
+_NUM_HALVINGS = 41  # for the best of up to 2^41 splits, all of them certified; it affects only tightness
 
 
 def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
@@ -62,8 +62,8 @@ def simple_rdp(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequ
 def best_split_rdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[int]) -> jax.Array:
     """`best_split_rdp` [A, L], rounded up; n = 1 has no split and gets the cap.
 
-    The first term falls with j, the second rises: the best j is found by halving on the sign of the difference, and any
-    j is certified.
+    The first term falls with j and the second rises: the best j is found by bisection on the sign of the difference,
+    and any j is certified.
     """
     a = xp.asarray(orders, xp.float64)[:, None]
     mean = mean_copies(num_reports, local_epsilon)
@@ -113,8 +113,8 @@ def sampled_mixture_rdp(
 ) -> jax.Array:
     """`sampled_rdp` [A, L], rounded up; `nodes` and `num_bits` are static, from `sampled_mixture_statics`.
 
-    How many took part may be public. Theorem 4 holds for a randomizer that may stay silent, in whose special pairs xi
-    is 0 with probability 1 - s, else as before.
+    The number of participants may be public. Theorem 4 holds for a randomizer that may stay silent; in its special
+    pairs xi is 0 with probability 1 - s, else as before.
     """
     usable = (sampling_prob > 0) & (sampling_prob <= 1)
     prob = xp.where(usable, sampling_prob, 1.0)
@@ -124,7 +124,7 @@ def sampled_mixture_rdp(
         return special_pair_log_excess(clients, local, each, orders=orders, num_bits=num_bits)
 
     value = mixture_of(special, num_reports, local_epsilon, orders=orders, nodes=nodes)
-    # whoever is not drawn sends nothing, so that the cap of the unsampled report holds; s = 0 tells nothing
+    # a client that is not drawn sends nothing, so the cap of the unsampled report holds; s = 0 reveals nothing
     return xp.where(usable, value, xp.where(sampling_prob == 0, xp.minimum(value, 0.0), xp.inf))
 
 
@@ -175,7 +175,8 @@ def theorem1_rdp(
         log(1 + C(a,2) 4 sinh(eps/2)^2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)
                 + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
 
-    Upper bound, whole orders a >= 2, any n; neither capped nor monotone in the order. Rounded up (2e-13 to order 256).
+    Upper bound, whole orders a >= 2, any n; neither capped nor monotone in the order. Rounded up (by 2e-13 to order
+    256).
 
     Args:
       num_reports: n, whole number >= 1.
@@ -216,7 +217,7 @@ def theorem2_rdp(
       local_epsilon: eps >= 0.
       orders: real [A], each > 1.
       split: in (0, 1); the paper has 1/2.
-      sharp: take (e^y - y)^m, y = a (E-1)/m, the proof's line before, for the first power.
+      sharp: replace the first power by (e^y - y)^m, y = a (E-1)/m, from the previous line of the proof.
 
     Returns:
       float64 [.., A], nats.
@@ -236,7 +237,7 @@ def corollary1_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: 
     """Renyi divergences [A] of Corollary 1, equation (7): log(1 + C(a,2) 4 (E-1)^2/n)/(a-1) (GI-S3).
 
     Upper bound where a^4 E^5 < n/9, whole orders a >= 2; inf elsewhere. Its proof fails for small eps, where Theorem 1
-    exceeds it; wherever it was checked the statement holds.
+    exceeds it; the statement holds wherever it was checked.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -307,8 +308,8 @@ def best_split_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: 
 def at_real_orders(whole_rdp: ArrayLike, *, orders: ArrayLike) -> Real:
     """Renyi divergences [A] at real orders from an upper bound at whole ones, Remark 2, equation (8) (GI-S4, RA-S15).
 
-    (a - 1) R_a is convex in a and 0 at 1: its chord between the neighbouring whole orders; below 2 that is R_2. Upper
-    bound in, upper bound out, in the direction of what is given; not for lower bounds.
+    (a - 1) R_a is convex in a and 0 at 1, so it is below its chord between the neighbouring whole orders; below order 2
+    that gives R_2. Upper bound in, upper bound out, in the same direction; not for lower bounds.
 
     Args:
       whole_rdp: float [B], R_2, R_3, .., R_{B+1}, nats.
@@ -342,12 +343,12 @@ def theorem4_rdp(
     orders: ArrayLike,
     special_pair: SpecialPair = SpecialPair.MOMENTS,
 ) -> Floats:
-    """Renyi divergences [A] by Theorem 4, with what is chosen for its special pairs inside (GI-S12, GI-X2).
+    """Renyi divergences [A] by Theorem 4, with a choice of bound on its special pairs (GI-S12, GI-X2).
 
         e^((a-1) R_a) <= E_m[1 + excess_{m+1}(a)],   m ~ Bin(n-1, 1/E),
 
-    upper bound, `SpecialPair.MOMENTS`: Theorem 5, whole orders >= 2; `SpecialPair.EXACT`: the exact worst pair, real
-    orders > 1, which is what `jaxacct.rdp` has. Never above the report alone.
+    an upper bound. `SpecialPair.MOMENTS` is by Theorem 5, at whole orders >= 2; `SpecialPair.EXACT` by the exact worst
+    pair, at real orders > 1, as in `jaxacct.rdp`. Never above the report alone.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -382,7 +383,7 @@ def sampled_rdp(
 
     Silence is one more message of a randomizer that is still eps-LDP; in its special pairs the likelihood ratio is 1
     with probability 1 - s. Upper bound where n is public and who took part is not, whole orders >= 2. To leading order
-    s a (E-1)^2/(2n). The same for k-ary randomized response, every report sent, at s = (E + 1)/(E + k - 1).
+    s a (E-1)^2/(2n). At s = (E + 1)/(E + k - 1) it also bounds k-ary randomized response with every report sent.
 
     Args:
       num_reports: n, clients, whole number >= 1.

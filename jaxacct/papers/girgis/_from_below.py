@@ -1,4 +1,4 @@
-"""BOUND, from below, on Renyi divergences of the worst shuffle of n eps-LDP reports: of named mechanisms on named data.
+"""BOUND, from below, on Renyi divergences of the worst shuffle of n eps-LDP reports, by given mechanisms on given data.
 
 Girgis et al. 2021, Theorem 3 and Corollary 2, two sharper ones of ours, and every histogram of a finite randomizer on
 known data, built one report after another on the host, for few values and reports. Replace-one adjacency. A lower bound
@@ -41,9 +41,9 @@ def response_renyi(
 def response_lower_rdp(
     num_reports: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float], window: int, reverse: bool = False
 ) -> jax.Array:
-    """The lower ends of `response_renyi`. The paper believes the first direction tight (Remark 7):
+    """The lower ends [A, L] of `response_renyi`.
 
-    the other is above it for n >= 2, up to 18 times.
+    The paper believes the first direction to be tight (Remark 7), but the other is above it for n >= 2, up to 18 times.
     """
     return response_renyi(num_reports, local_epsilon, orders=orders, window=window, reverse=reverse).lower
 
@@ -122,7 +122,7 @@ def histogram_rdp_lanes(
 ) -> list[Ends[float]]:
     """`histogram_rdp`, one bracket for each order, of the laws [n, B].
 
-    The rounding of (a - 1) D = log sum P^a Q^(1-a), 2^-50 a (n B + |log r|) or so, is added.
+    The rounding error of (a - 1) D = log sum P^a Q^(1-a), about 2^-50 a (n B + |log r|), is allowed for on either side.
     """
     p, q = histogram_law(first).ravel(), histogram_law(second).ravel()
     seen = p > 0
@@ -166,9 +166,9 @@ def response_rdp(
 
     Args:
       num_reports: n, whole number >= 1.
-      local_epsilon: 0 <= eps <= 300; beyond, the bracket is (0, inf).
+      local_epsilon: 0 <= eps <= 300; above that the bracket is (0, inf).
       orders: real [A], each > 1.
-      reverse: which direction.
+      reverse: whether to take the other direction.
 
     Returns:
       Ends of float64 [.., A], nats.
@@ -189,7 +189,7 @@ def response_rdp(
 def corollary2_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
     """Renyi divergences [A] of Corollary 2, equation (12): log(1 + C(a,2) (E-1)^2/(n E))/(a-1) (GI-S9, CH-S12).
 
-    Lower bound on the worst eps-LDP randomizer, whole orders a >= 2; the first term of Theorem 3, all of it at 2.
+    Lower bound on the worst eps-LDP randomizer, whole orders a >= 2; the first term of Theorem 3, at order 2 all of it.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -219,7 +219,7 @@ def ternary_response_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, or
 
     Args:
       num_reports: n, whole number >= 1.
-      local_epsilon: 0 <= eps <= 150; 0 is returned beyond.
+      local_epsilon: 0 <= eps <= 150; above that 0 is returned.
       orders: real [A], each > 1.
 
     Returns:
@@ -269,9 +269,9 @@ def histogram_rdp(first: ArrayLike, second: ArrayLike, *, orders: ArrayLike) -> 
 
         log sum_h P(h)^a Q(h)^(1-a) / (a - 1),   F_i(h) = sum_j p_ij F_{i-1}(h - e_j),
 
-    the exact value, bracketed, of one direction of one pair of data sets: from below, a lower bound for the mechanism.
-    The rounding of (a - 1) D is absolute, so that small divergences lose digits. inf where an outcome is possible
-    under the first only. Real orders a > 1.
+    the exact value, bracketed, of one direction for one pair of data sets; its lower end is a lower bound for the
+    mechanism. The rounding error of (a - 1) D is absolute, so that small divergences lose digits. inf where an outcome
+    is possible under the first only. Real orders a > 1.
 
     Args:
       first, second: float [n, B], the law of each of n reports on B values, under the two data sets.

@@ -79,8 +79,8 @@ def _log_coefficients(
 
         k b_k = sum_{i=2..k} (i (m + 1) - k) a_i b_{k-i},
 
-    of positive terms while k <= m. Beyond, its terms cancel (it loses all digits at m = 10, k = 256): `num_bits` binary
-    powering instead.
+    with positive terms while k <= m. For larger k its terms cancel (it loses all digits at m = 10, k = 256), and binary
+    powering by `num_bits` bits takes its place.
     """
     j = xp.arange(top + 1, dtype=xp.int32).astype(xp.float64)[:, None]
     even = xp.arange(top + 1, dtype=xp.int32)[:, None] % 2 == 0
@@ -143,8 +143,8 @@ def special_pair_log_excess(
         sum_{i=2..a} a!/(a-i)! E X^i / (i! m^i),
 
     all orders from one series. Without `num_bits` it is found by its recurrence, for m at least the largest order (inf
-    below); with it by binary powering, for any m < 2^num_bits. Every sum is of positive terms and rises with what it is
-    made of: each logarithm is moved up by what its own operations err by, and all are upper bounds.
+    below); with it by binary powering, for any m < 2^num_bits. Every sum has positive terms and increases in each of
+    them: each logarithm is moved up by the rounding error of its own operations, and all are upper bounds.
 
     Args:
       num_clients: m, float64 [L].
@@ -204,8 +204,8 @@ def theorem5_rdp(
 
         log(1 + C(a,2) chi2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)) / (a - 1),
 
-    upper bound for any eps-LDP randomizer with chi2 = 4 sinh(eps/2)^2, for one randomizer with its own chi-square
-    distance. Whole orders a >= 2; exact at 2 for binary randomized response.
+    an upper bound for any eps-LDP randomizer with chi2 = 4 sinh(eps/2)^2, and for one randomizer with its own
+    chi-square distance. Whole orders a >= 2; exact at 2 for binary randomized response.
 
     Args:
       num_clients: m, whole number >= 1.
@@ -238,7 +238,7 @@ def theorem6_rdp(num_clients: ArrayLike, local_epsilon: ArrayLike, *, orders: Ar
       num_clients: m, whole number >= 1.
       local_epsilon: eps >= 0.
       orders: real [A], each > 1.
-      sharp: m log(e^y - y)/(a-1), y = a (E-1)/m, the proof's line before; never larger.
+      sharp: m log(e^y - y)/(a-1), y = a (E-1)/m, from the previous line of the proof; never larger.
 
     Returns:
       float64 [.., A], nats.
@@ -336,7 +336,7 @@ def moment_bound(num_clients: ArrayLike, local_epsilon: ArrayLike, *, index: int
 def largest_moment(num_clients: ArrayLike, local_epsilon: ArrayLike, *, index: int) -> Floats:
     """The worst E X^i of a special pair, that of binary randomized response, by a power series (GI-S15, GI-S8).
 
-    Neither an upper nor a lower bound: to 1e-12, relative, of the supremum over all eps-LDP randomizers.
+    Neither an upper nor a lower bound: within 1e-12, relative, of the supremum over all eps-LDP randomizers.
 
     Args:
       num_clients: m, whole number >= 1.

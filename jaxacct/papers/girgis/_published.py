@@ -16,7 +16,7 @@ from jaxacct.special import log1p, log_binomial_table, log_sum_exp, map_rows, so
 def published_sampled_rdp_lanes(
     rdp: jax.Array, sampling_prob: jax.Array, *, orders: Sequence[int], general: bool = True
 ) -> jax.Array:
-    """`published_sampled_rdp` [A, L], no bound, of R_2, .., R_a for the largest of `orders` (static), [a - 1, L]."""
+    """`published_sampled_rdp` [A, L], not a bound, from R_2, .., R_a [a - 1, L], a the largest of `orders` (static)."""
     top = max(orders)
     usable = (sampling_prob > 0) & (sampling_prob < 1)
     s = xp.where(usable, sampling_prob, 0.5)
@@ -50,7 +50,7 @@ _sampled = Kernel(
 
 
 def remark3_split(num_reports: ArrayLike, local_epsilon: ArrayLike) -> Floats:
-    """Remark 3's split for Theorem 1, a number and no bound: sqrt(2 eps E/(sqrt(n) log n)) (GI-S6).
+    """Remark 3's split for Theorem 1, a number and not a bound: sqrt(2 eps E/(sqrt(n) log n)) (GI-S6).
 
     Valid as a split only below 1, and poor for orders above sqrt(n)/log n.
 
@@ -76,13 +76,13 @@ def remark3_split(num_reports: ArrayLike, local_epsilon: ArrayLike) -> Floats:
 def published_sampled_rdp(
     rdp: ArrayLike, sampling_prob: ArrayLike, *, orders: ArrayLike, general: bool = True
 ) -> Floats:
-    """Renyi divergences [A] of sampled clients as the paper has them, an estimate and no bound (GI-S19).
+    """Renyi divergences [A] of sampled clients as the paper has them, an estimate and not a bound (GI-S19).
 
         log((1-s)^(a-1) (a s - s + 1) + C(a,2) s^2 (1-s)^(a-2) e^(R_2)
             + c sum_{l=3..a} C(a,l) (1-s)^(a-l) s^l e^((l-1) R_l)) / (a - 1),    c = 3, or 1 if not `general`:
 
     Zhu & Wang 2019, Theorem 6, which needs add/remove adjacency where a shuffle has replace-one; and R is the curve
-    of the expected number of participants. Certified instead: `sampled_rdp`.
+    of the expected number of participants. A certified bound: `sampled_rdp`.
 
     Args:
       rdp: float [B], R_2, .., R_{B+1} of the shuffle, nats.

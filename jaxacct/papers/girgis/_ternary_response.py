@@ -74,7 +74,7 @@ def _layout(n: Any, local_epsilon: Any, top: float, window: float) -> _Layout:
     variance = xp.maximum(n - np.ceil(top), 0.0) * rest * rest * tilted
     step = stride(variance)
     reach = xp.minimum(mean + above, n) - first
-    # too few nodes for all of it: the middle
+    # with too few nodes for all of it, the middle
     first = xp.maximum(first, xp.floor(first + 0.5 * (reach - step * window)))
     return _Layout(first, step, variance, reach)
 
@@ -93,7 +93,7 @@ def ternary_window(num_reports: Any, local_epsilon: Any, top: float) -> int:
 
 
 def _sum_by_rows(terms: jax.Array) -> jax.Array:
-    """Of terms [N, N, L], by 2 N ULP: the barrier keeps XLA from adding them all in a row."""
+    """The sums [L] of terms [N, N, L], within 2 N ULP: the barrier keeps XLA from adding them all in a row."""
     rows = xp.sum(terms, axis=0)
     if is_jax(rows):
         rows = jax.lax.optimization_barrier(rows)  # type: ignore[no-untyped-call]
@@ -106,7 +106,7 @@ def ternary_response_renyi(
     """Renyi divergences [A, L], rounded down, of shuffled ternary randomized response: the module's formula (GI-X4).
 
     Lower bound, real orders > 1; 0 outside num_reports >= 1, 0 < local_epsilon <= 150. Within 1e-11 while `window`
-    suffices for all nodes; less elsewhere, still certified. To leading order a (E-1)^2/((E+2) n), above binary
+    suffices for all nodes; smaller elsewhere, still certified. To leading order a (E-1)^2/((E+2) n), above binary
     randomized response's for E > 2.
 
     Args:

@@ -60,7 +60,7 @@ _closed_epsilon = KernelByStructure(_epsilon, Rounding.UP, lane_bytes=2**21)
 def _least(
     mechanism: RandomAllocation, target: float, direction: Direction, truncated: Any, decomposed: Any, closed: Any
 ) -> float:
-    """The least of the bounds, by the functions that answer the question."""
+    """The least of the bounds, by functions that all answer in delta or all in epsilon."""
     run_of(mechanism)
     direction = direction_of(direction)
     values = [truncated(mechanism, target, direction, tail_bound=tail) for tail in (azuma_tail, tied_tail)]

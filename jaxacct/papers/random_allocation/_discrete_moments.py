@@ -49,8 +49,8 @@ def discrete_remove_rdp(with_record: ArrayLike, without: ArrayLike, *, num_steps
 
         E_Q X^a = a!/t^a [x^a] (sum_c m_c/c! x^c)^t,   m_c = E_Q (P/Q)^c,
 
-    which equals the paper's sum over integer partitions. Remove direction, whole orders 2..A. Upper bound: exact, the
-    rounding of (a - 1) R_a booked, which is absolute: some 1e-14 a log(1/p), p the least of the probabilities.
+    which equals the paper's sum over integer partitions. Remove direction, whole orders 2..A. Upper bound: the exact
+    value and the rounding error of (a - 1) R_a, absolute, some 1e-14 a log(1/p) with p the least of the probabilities.
 
     Args:
       with_record, without: float [n], the laws P and Q of one step, each of sum 1.
@@ -58,7 +58,7 @@ def discrete_remove_rdp(with_record: ArrayLike, without: ArrayLike, *, num_steps
       max_order: A, whole number >= 2.
 
     Returns:
-      float64 [A - 1], nats: orders 2, .., A; inf where P has what Q has not.
+      float64 [A - 1], nats: orders 2, .., A; inf where an outcome is possible under P only.
 
     Raises:
       ValueError: if an argument is out of range, or the laws differ in length.

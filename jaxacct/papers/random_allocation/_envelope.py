@@ -16,7 +16,7 @@ from jaxacct.bounds.theorems import MAX_EPSILON, hull, loss_rounding
 def convex_envelope(epsilons: Sequence[float] | NDArray[Any], deltas: Sequence[float] | NDArray[Any]) -> NDArray[Any]:
     """The lower convex envelope in e^epsilon of upper bounds `deltas` of one direction, rounded up: ours (RA-S16).
 
-    The profile is convex in e^epsilon, so that this is an upper bound too, never above `deltas`, at every point of
+    The profile is convex in e^epsilon, so this is an upper bound too, and never above `deltas`, at every point of
     `epsilons`.
 
     Args:

@@ -7,7 +7,7 @@ The likelihood ratio is X = e_k(Y_1, .., Y_t) / C(t, k), e_k the elementary symm
 
 are expectations of functions convex in each Y_i. The lognormal law of Y_i is cut into cells. By Jensen's inequality,
 spreading each cell's mass to its ends, mean kept, gives an upper bound, and moving it to the cell's mean a lower one;
-they are apart by the square of the cells' width. One of the t integrals is in closed form. What rounding may do is
+they differ by the square of the cells' width. One of the t integrals is in closed form. The effect of rounding is
 derived in docs/numerics/allocation.md, "Two to four steps by cells". Add/remove adjacency; a check of the reduction to
 one step at a time.
 """
@@ -44,9 +44,9 @@ class _Law(NamedTuple):
 
     values: Real
     masses: Real
-    mass_error: float  # at most what the mass beyond any point errs by
-    mean_error: float  # the same of its part of the mean, and of points that are not quite a cell's ends
-    beyond: float  # at least the part of the mean beyond the last point
+    mass_error: float  # upper bound on the error of the mass beyond any point
+    mean_error: float  # the same for its part of the mean, and for points that are not quite a cell's ends
+    beyond: float  # upper bound on the part of the mean beyond the last point
 
 
 def has_few_steps(mechanism: RandomAllocation) -> bool:
@@ -106,7 +106,7 @@ def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
 
 
 def _rounding(law: _Law, steps: int, level: float, s: float, found: float) -> float:
-    """At most what the mean `found` errs by: the law in each of t - 1 steps, the last step, products and sums."""
+    """An upper bound on the error of `found`: the law in each of t - 1 steps, the last step, products and sums."""
     in_law = 4.0 * (1.0 + level) * law.mass_error + 4.0 * law.mean_error
     last = ULP * (1.0 + level) * (72.0 + s)
     return 1.01 * ((steps - 1.0) * in_law + last) + ULP * (len(law.values) + 32.0) * abs(found)

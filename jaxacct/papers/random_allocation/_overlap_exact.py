@@ -5,8 +5,8 @@ the t steps: a step that lies in c of them contributes E_Q Y^c = q^{c(c-1)/2}, q
 
     E_Q X^a = E q^{sum_{i<j} |I_i & I_j|}
 
-(Feldman & Shenfeld 2025, Theorem 3.1; RA-S4). At order 2 this is what `overlap_remove_rdp` sums. Orders 2 and 3 by
-the law of the overlaps; beyond, for small k, as a coefficient of a polynomial in one variable for each subset:
+(Feldman & Shenfeld 2025, Theorem 3.1; RA-S4). At order 2 this is what `overlap_remove_rdp` sums. Orders 2 and 3 are by
+the law of the overlaps; higher ones, for small k, are a coefficient of a polynomial in one variable for each subset:
 
     E_Q X^a = [z_1^k .. z_a^k] (sum_{S of 1..a} q^{|S|(|S|-1)/2} z^S)^t / C(t, k)^a.
 """
@@ -21,7 +21,7 @@ from jaxacct.mechanisms import Gaussian, RandomAllocation
 from jaxacct.papers._asking import run_of, whole
 from jaxacct.special import ULP, up
 
-_MAX_SELECTED = 256  # steps for each record; the cost grows with their square in vectors of that length
+_MAX_SELECTED = 256  # steps for each record; the cost grows as their square, in vectors of that length
 _MAX_CELLS = 4096  # coefficients of the polynomial; for more the answer is inf
 
 Real = NDArray[np.float64]
@@ -34,8 +34,8 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
 
     times the epochs. Upper bound: exact, rounded up. Gaussian noise, 1 <= k <= t, k <= 256, and from order 4 on (k +
     1)^order <= 4096; inf elsewhere. Never above the reduction to 1-out-of-(t/k) (Lemma 3.2). All terms are positive.
-    What rounding can do is added: at orders 2 and 3, where E q^J - 1 is summed, some 1e-16 k log t relative at a cost
-    of O(k^2) in vectors of k; beyond, 2e-16 t (k + 1)^order absolute.
+    The rounding error is added: at orders 2 and 3, where E q^J - 1 is summed, some 1e-16 k log t relative, at a cost
+    of O(k^2) in vectors of k; at higher orders 2e-16 t (k + 1)^order absolute.
 
     Args:
       mechanism: RandomAllocation with concrete scalar fields.

@@ -20,8 +20,8 @@ def posterior_rate(num_steps: int, log_ratios: Sequence[float] | NDArray[Any], *
 
         sum_m e_m C(t-i-1, k-m-1) / sum_m e_m C(t-i, k-m),    for k = 1:  1 / (t - i + sum_j e^l_j).
 
-    Random allocation is the scheme that uses the record with this probability in each step (Definition B.1). No bound:
-    to some 1e-13.
+    Random allocation is the scheme that uses the record with this probability in each step (Definition B.1). Not a
+    bound: accurate to some 1e-13.
 
     Args:
       num_steps: t, whole number >= 1, steps in all.

@@ -1,4 +1,4 @@
-"""BOUND, from above, on random allocation, from how often its posterior rate exceeds a cap, by its own add profile.
+"""BOUND, from above, on random allocation, with the chance that its rate exceeds a cap bounded by its own add profile.
 
 Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8). The rate of 1-out-of-n
 exceeds eta where the loss of the outputs so far is above log(n eta), and Markov's inequality bounds that by the profile
@@ -20,7 +20,7 @@ from jaxacct.special import log_down, log_up, up
 def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
     """The rate eta = e^{2 eps'} / t at which Theorem 4.2 caps the posterior rate, rounded up (RA-S8).
 
-    A rate, any of which is valid; at most 1 (the theorem's text omits e^{2 eps'} <= t).
+    Any rate is valid. It is at most 1 (the theorem's text omits e^{2 eps'} <= t).
 
     Args:
       num_steps: t, whole number >= 1.
@@ -43,7 +43,7 @@ def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
 
 
 def recursive_factor(inner_epsilon: float, direction: Direction) -> float:
-    """What multiplies the inner delta in Theorem 4.2: tau = 1/(e^eps' (e^eps' - 1)), add e^{2 eps'} tau (RA-S8).
+    """The factor on the inner delta in Theorem 4.2: remove tau = 1/(e^eps' (e^eps' - 1)), add e^{2 eps'} tau (RA-S8).
 
     Rounded up. Upper bound on P(loss > 2 eps')/delta(eps'). The proof's factor of 2, from a two-sided lemma, is not
     needed (RA-T4): for one side P(loss > 2 eps') <= delta(eps')/(1 - e^-eps').

@@ -1,7 +1,7 @@
-"""BOUND, from above, on random allocation by Poisson sampling at a capped rate, and on how often the cap is exceeded.
+"""BOUND, from above, on random allocation by Poisson sampling at a capped rate, and on the chance of exceeding the cap.
 
 Feldman & Shenfeld 2025, Theorem 4.1 (RA-S7) and Corollary 4.5 (RA-S9), and a sharper tail of ours (RA-X6); and
-Corollary 4.7 (RA-S11), on Poisson sampling with a cap on how often a record takes part.
+Corollary 4.7 (RA-S11), on Poisson sampling with a cap on the number of steps in which a record takes part.
 The module of `truncated_delta` has the scheme, Lemma 4.3, and the notation.
 """
 
@@ -56,9 +56,9 @@ def truncation_rate(num_steps: int, local_epsilon: float, tail_mass: float, widt
 
         gamma = min(1, c(eps0) sqrt((2/t) log(1/delta'))),    eta = min(1, 1/(t (1 - gamma))).
 
-    A rate, any of which is valid: the bound on delta is `truncated_poisson_delta`. The theorem prints c = cosh; its
-    proof gives c = sinh, smaller: likelihood ratios lie within [e^-eps0, e^eps0], 2 sinh(eps0) wide (RA-T2). From c
-    sqrt(..) >= 1 - 1/t on eta is 1.
+    Any rate is valid; the bound on delta is `truncated_poisson_delta`. The theorem prints c = cosh; its proof gives
+    c = sinh, which is smaller: likelihood ratios lie within [e^-eps0, e^eps0], 2 sinh(eps0) wide (RA-T2). eta is 1
+    where c sqrt(..) >= 1 - 1/t.
 
     Args:
       num_steps: t, whole number >= 1.
@@ -133,11 +133,11 @@ def doob_log_tail(base: Any, num_steps: int, rate: float) -> float:
         inf_{theta > 0}  -theta (n - 1/eta) + (n - 1) log E_Q e^{theta (1 - W)},
 
     W the likelihood ratio of one step. Upper bound, for any release with a privacy loss distribution; in the remove
-    direction n eta times less. No eps0 and no delta0: far below Theorem 4.1 for Gaussian noise. 0 for rates up to 1/n.
-    Some 1e-7 relative above the infimum (the law is a spread one).
+    direction it is n eta times less. It needs no eps0 and no delta0, and is far below Theorem 4.1 for Gaussian noise.
+    0 for rates up to 1/n. Some 1e-7 relative above the infimum (the law is a spread one).
 
     Args:
-      base: what one step releases, as `jaxacct.Gaussian`.
+      base: what one step releases, such as `jaxacct.Gaussian`.
       num_steps: n, whole number >= 2.
       rate: eta in (0, 1].
 
