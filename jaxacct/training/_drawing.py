@@ -80,7 +80,7 @@ def _cumulative(num_trials: int, prob: float) -> tuple[int, list[int]]:
 
 
 def _heads(words: Words, num_records: int, prob: float) -> NDArray[Any]:
-    """Which records' coins show heads, ascending: how many is binomial, who is a uniform set of so many."""
+    """The records whose coins show heads, ascending: their number is binomial, given it they are a uniform set."""
     if prob in (0.0, 1.0):
         return np.arange(num_records * int(prob))
     least, cumulative = _cumulative(num_records, prob)
@@ -96,7 +96,7 @@ def _coins(sampling: Coins, words: Words, num_records: int) -> Drawn:
 
 
 def _cut_coins(sampling: CutCoins, words: Words, num_records: int) -> Drawn:
-    """The one step of a period: of too many heads a uniform choice."""
+    """The one step of a period: if there are too many heads, a uniform subset of them."""
     records = _heads(words, num_records, sampling.rate)
     if records.size > sampling.most:
         records = records[np.sort(subset(words, records.size, sampling.most))]
@@ -104,7 +104,7 @@ def _cut_coins(sampling: CutCoins, words: Words, num_records: int) -> Drawn:
 
 
 def _fixed(sampling: Fixed, words: Words, num_records: int) -> Drawn:
-    """The one step of a period, ascending; with replacement a record stands there as often as it was drawn."""
+    """The one step of a period, ascending; with replacement a record appears as many times as it was drawn."""
     draw = words.below if sampling.with_replacement else functools.partial(subset, words)
     return Drawn(np.sort(draw(num_records, sampling.most)), np.array([sampling.most]))
 
@@ -168,7 +168,7 @@ def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: 
 def _by_step(steps: NDArray[Any], num_steps: int, num_selected: int) -> Drawn:
     """The steps of each record, sorted by step: the records of each step, ascending.
 
-    A part of the records after the other, small enough for the nearest memory; each goes where its step has got to.
+    Records are taken in parts that fit into the cache; each record goes to the next free place of its step.
     """
     steps = steps.astype(np.min_scalar_type(num_steps - 1))  # of 16 bits or less NumPy sorts by radix
     size = -(-max(_PART, 4 * num_steps) // num_selected) * num_selected
@@ -205,7 +205,7 @@ def _groups(sampling: Groups, words: Words, num_records: int) -> Drawn:
 def _orders(sampling: Orders, words: Words, num_records: int) -> Drawn:
     """Places of a list sorted by random words; drawn anew in the rare case that two words are equal.
 
-    What the list has beyond the records is empty: left out.
+    Places of the list beyond the number of records are empty, and are left out.
     """
     period, size = sampling.period, sampling.size_for(num_records)
     places = size * period if sampling.last_batch is LastBatch.FULL else num_records

@@ -1,4 +1,4 @@
-"""One release: a clipped sum, the noise that the description names, the expected batch size, and a count."""
+"""One release: a clipped sum plus the noise of the description, divided by the expected batch size, and counted."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ class PrivateAggregateState(NamedTuple):
 
 
 def _expected_sizes(phases: Sequence[Phase], batch_size: Any) -> tuple[float, ...]:
-    """By what the sum of each phase is divided."""
+    """The number by which the sum of each phase is divided."""
     given = tuple(batch_size) if isinstance(batch_size, list | tuple) else (batch_size,) * len(phases)
     if len(given) != len(phases):
         raise ValueError(f"batch_size={batch_size!r} must be one number, or one for each of {len(phases)} phases")
@@ -85,7 +85,7 @@ class Release:
     def released(
         self, found: ClippedSum, state: PrivateAggregateState, phase: Any, like: Sequence[Any]
     ) -> tuple[list[jax.Array], PrivateAggregateState]:
-        """The noisy sums over the expected batch size, each of the type of its `like`, and the state after that."""
+        """The noisy sums divided by the expected batch size, each of the type of its `like`, and the new state."""
         if self.axis_name is not None:
             found = jax.tree.map(lambda part: jax.lax.psum(part, self.axis_name), found)  # type: ignore[no-untyped-call]
         here = phase_mask(phase, len(self.phases))
