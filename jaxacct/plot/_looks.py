@@ -1,4 +1,4 @@
-"""One name and one colour for each scheme, so that it looks the same in every picture."""
+"""One name and one colour for each scheme, so that it looks the same in every figure."""
 
 from typing import NamedTuple
 
