@@ -4,7 +4,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 _OWN = "JAXACCT_CACHE"
-_SECONDS = "0.1"  # what compiled faster is not worth a file
+_SECONDS = "0.1"  # programs that compile faster are not worth a file
 
 
 def keep_compiled(environment: MutableMapping[str, str]) -> None:

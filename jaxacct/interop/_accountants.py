@@ -43,8 +43,8 @@ _RELATIONS = {
     NeighboringRelation.REPLACE_SPECIAL: (_Theirs.REPLACE_SPECIAL,),
 }
 _OURS = {theirs: ours for ours in NeighboringRelation for theirs in _Theirs if theirs.name == ours.name}
-_OURS_ALONE = ("MechanismDpEvent", "RandomAllocationDpEvent")  # whose narrow answers may take seconds
-_THEIR_WIDTH = 1e-6  # relative, of answers to other events: dp_accounting's default interval of losses leaves that
+_OURS_ALONE = ("MechanismDpEvent", "RandomAllocationDpEvent")  # events whose tight answers may take seconds
+_THEIR_WIDTH = 1e-6  # relative, for other events: the width that dp_accounting's default interval of losses leaves
 _RATES = np.geomspace(1e-12, 0.5, 500)  # false positive rates that are looked at, as in dp_accounting
 _MAX_EPSILON = 600.0  # nats: delta at a larger epsilon is answered by that at this one, which is no smaller
 

@@ -22,7 +22,7 @@ from jaxacct.reporting import report
 _SPAN = 30.0  # a slider reaches this many times below and above where it begins
 _STEPS = 60  # of a slider
 _POINTS = 25  # epsilons of the curve
-_WIDTH = 0.5  # relative, of its deltas where the quick methods would be dear
+_WIDTH = 0.5  # relative, of its deltas if the quick methods would be expensive
 _DOTS = 90  # to the inch
 
 

@@ -30,7 +30,7 @@ from jaxacct.workers import FailedChunk, Workers, one_thread, workers_of
 # points in a chunk where one program answers them all, on the CPU (seconds at most) and elsewhere
 _LANES, _LANES_ELSEWHERE = 128, 1024
 _PAUSE = 1.0  # seconds after which a file is given the rows that are done
-_MANY = 256  # points from which on programs are compiled for speed, where they answer
+_MANY = 256  # from so many points on, programs are compiled for speed
 
 __all__ = [
     "FailedChunk",

@@ -22,9 +22,9 @@ from jaxacct.sweeping._question import Question
 from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepResult
 from jaxacct.workers import FailedChunk, Spread, Workers, num_cores, workers_of
 
-_LOOK = 2.0  # seconds of work here after which more processes are thought of
-_START = 10.0  # seconds that they are given to start, import and compile: twice what two of them took on a busy machine
-_GAIN = 0.8  # share of the time that is left that they may take
+_LOOK = 2.0  # seconds of work here after which more processes are considered
+_START = 10.0  # seconds that they take to start, import and compile: twice what two of them took on a busy machine
+_GAIN = 0.8  # they are used if they take at most this share of the time left
 _MOST_PROCESSES = 16  # each takes 170 MB, and what its programs need
 
 
@@ -133,7 +133,7 @@ class Run:
                 if (workers := _worth_it(here, cpu / wall)) is not None and _can_be_sent(self.chunk):
                     yield from self._spread(workers, rest, outcome)
                     for failed in outcome.failed:
-                        yield failed.number, self.chunk(self._points(failed.number))  # which says what is wrong
+                        yield failed.number, self.chunk(self._points(failed.number))  # to raise the error itself
                     outcome.failed = ()
                     return
 

@@ -30,9 +30,9 @@ from jaxacct.training._grain import PaddedSource, RecordSampler
 from jaxacct.training._phases import Epoch, check_scalar
 from jaxacct.training._words import Words, secret_bytes
 
-_MOST_RECORDS = 2**31 - 2  # an index is an int32, and a neighbour has a record more
+_MOST_RECORDS = 2**31 - 2  # an index is an int32, and a neighbouring data set has one more record
 _MOST_STEPS = 2**31 - 1  # what the counters count
-_OVERFLOW = 1e-15  # probability that some batch of the run does not fit into the size that is chosen for it
+_OVERFLOW = 1e-15  # probability that some batch of the run exceeds the size chosen by default
 _ROUND_UP = 1.0 + 2.0**-50  # a product of two doubles, and a sum of two
 
 
@@ -233,20 +233,20 @@ class Batches:
     # What training asks of a phase:
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Those of the mechanism."""
+        """Descriptions of the first `number` releases: those of the mechanism."""
         return self.mechanism.releases(number)
 
     def noise_schedule(self) -> Schedule:
-        """That of the mechanism."""
+        """The noise of each release: the mechanism's schedule."""
         return self.mechanism.noise_schedule()
 
     @property
     def releases_per_epoch(self) -> int:
-        """Those of the mechanism."""
+        """The noise releases of one epoch of the mechanism."""
         return self.mechanism.releases_per_epoch
 
     def cheap_releases(self, epochs: int) -> int:
-        """Those of the mechanism."""
+        """The mechanism's own `cheap_releases`."""
         return self.mechanism.cheap_releases(epochs)
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 _BLOCK = 2**14  # squares that are added up at once, in any order: a relative error of less than so many roundings
 _ROUNDING = 2.0**-24  # of a float32
 _OTHERS = 32.0  # roundings of quotients, products and roots, which some devices do by a few units in the last place
-_LEAST_SCALE = 2.0**-100  # what is smaller is no smaller in a norm
+_LEAST_SCALE = 2.0**-100  # the least number that a record's entries are divided by
 _LARGEST = 2.0**120  # entry of a record: one with a larger one counts as zero
 _LARGEST_RATIO = 2.0**80  # of an entry to the norm that it is clipped to, likewise
 

@@ -10,7 +10,7 @@ import optax  # type: ignore[import-untyped]
 from jaxacct._precision import is_traced
 from jaxacct._validate import checked_whole
 
-SATURATED = 2**31 - 1  # a counter that reached it has lost count
+SATURATED = 2**31 - 1  # a counter at this value has lost count
 _FIELD = "release_counts"
 _HELD = "batches_per_release"
 HOOK_FIELDS = (_FIELD, _HELD, "budget_spent")  # all that the hook and the guard add to a state

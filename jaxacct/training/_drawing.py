@@ -16,7 +16,7 @@ from jaxacct.training._words import Words
 _UNIT = 2**256  # the largest of the weights of a binomial law
 _COUNT_BYTES = 24  # of the uniform number that a count is read from: 192 bits
 INEXACT = 2.0**-128  # variation distance of 2^31 steps, of up to 2^31 records, from their law: see `_cumulative`
-_SPARE = 16  # records drawn beyond those that are equal on average
+_SPARE = 16  # records drawn beyond the expected number of repeats
 _PART = 2**17  # steps that are sorted together
 _CELLS = 2**24  # entries, a byte each, of the table of the steps that some records have joined
 
@@ -152,9 +152,9 @@ def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: 
     """[num_records num_selected] record by record, the steps that each has joined: a uniform set for each record."""
     if num_selected == 1:
         return words.below(num_steps, num_records)
-    if num_selected**2 <= num_steps:  # most rows are good at once
+    if num_selected**2 <= num_steps:  # most rows have no repeats at the first draw
         return _different(words, num_records, num_steps, num_selected).ravel()
-    omits = 2 * num_selected > num_steps  # then those left out are fewer
+    omits = 2 * num_selected > num_steps  # then the omitted steps are fewer
     size = num_steps - num_selected if omits else num_selected
     found = np.empty((num_records, num_selected), np.min_scalar_type(num_steps))
     rows = max(1, _CELLS // num_steps)
@@ -170,7 +170,7 @@ def _by_step(steps: NDArray[Any], num_steps: int, num_selected: int) -> Drawn:
 
     Records are taken in parts that fit into the cache; each record goes to the next free place of its step.
     """
-    steps = steps.astype(np.min_scalar_type(num_steps - 1))  # of 16 bits or less NumPy sorts by radix
+    steps = steps.astype(np.min_scalar_type(num_steps - 1))  # up to 16 bits NumPy uses radix sort
     size = -(-max(_PART, 4 * num_steps) // num_selected) * num_selected
     parts = [steps[start : start + size] for start in range(0, steps.size, size)]
     counts = np.array([np.bincount(part, minlength=num_steps) for part in parts])

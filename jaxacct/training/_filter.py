@@ -198,5 +198,5 @@ def _renyi_budget(orders: NDArray[Any], epsilon: float, delta: float) -> NDArray
 @functools.lru_cache(maxsize=1024)
 def _divergences(mechanism: Mechanism, orders: Sequence[float]) -> NDArray[Any]:
     values = np.array(rdp(mechanism, orders).values, np.float64)
-    values.flags.writeable = False  # they are kept
+    values.flags.writeable = False  # they are cached
     return values

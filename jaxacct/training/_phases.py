@@ -53,7 +53,7 @@ class Epoch:
         return self.releases_per_epoch - 1
 
     def noise_schedule(self) -> Schedule:
-        """That of the mechanism."""
+        """The noise of each release: the mechanism's schedule."""
         return self.mechanism.noise_schedule()
 
     def sampling(self) -> Sampling:

@@ -19,7 +19,7 @@ from jaxacct.training._counting import SATURATED, batches_in_release, counts_of_
 from jaxacct.training._noise import NOISE_FIELD, Phase, phases_of, rounded_up, schedule_rows
 from jaxacct.training._spending import described, overflow_of, spent_in_phases
 
-_EVERY = 64  # so many counts have an entry each
+_EVERY = 64  # every count up to it has an entry
 _RATIO = 1.0 + 2.0**-5  # of the others, one to the next
 _LARGEST = 3e38  # that is a float32
 

@@ -11,10 +11,10 @@ import threading
 import types
 from typing import Any
 
-_ONE = {  # what NumPy's libraries and XLA read when they are first used
+_ONE = {  # environment variables that NumPy's libraries and XLA read at first use
     **dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
-_PATIENCE = 2.0  # seconds that a pool whose processes were killed has to see it
+_PATIENCE = 2.0  # seconds in which a pool should notice that its processes were killed
 _XLA_FLAG = "--xla_cpu_multi_thread_eigen=false"
 
 
@@ -58,14 +58,14 @@ def end_now(executor: Any) -> None:
     for process in every:
         process.kill()
     executor.shutdown(wait=False, cancel_futures=True)
-    if manager is not None:  # it gives back what the pool has of the system
+    if manager is not None:  # it releases the pool's system resources
         manager.join(_PATIENCE)
 
 
 def _begin() -> None:
     one_thread()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes
     threading.Thread(target=_end_with_the_head, daemon=True).start()
 
 

@@ -21,9 +21,9 @@ from jaxacct.workers._workers import Workers
 _UNKNOWN_WORKERS = 64  # where an executor does not say how many it has
 _AHEAD = 2  # tasks sent for each worker: one that runs, one that waits
 _MOST_CHUNKS = 4096  # in a task
-_TICK = 0.5  # seconds after which the loop looks up although nothing came back
+_TICK = 0.5  # seconds after which the loop checks on tasks although nothing came back
 _COUNT_AGAIN = 5.0  # seconds after which workers are counted again: a cluster grows
-_GIVE_UP = 100  # chunks that failed for good, and are more than those that came back: nothing works here
+_GIVE_UP = 100  # permanently failed chunks: with so many, and more than came back, the sweep stops
 _PACKAGES = ("jaxacct", "jax", "jaxlib", "numpy")  # whose versions workers must share
 
 
@@ -69,7 +69,7 @@ def run_task(call: bytes, chunks: list[Any], wanted: tuple[str, ...]) -> Back:
     if versions() != wanted:
         raise RuntimeError(f"this worker has {', '.join(versions())}; the sweep was begun with {', '.join(wanted)}")
     ask, answers, errors, begun = _loaded(call), [], [], time.perf_counter()
-    is_main = threading.current_thread() is threading.main_thread()  # others may not catch warnings
+    is_main = threading.current_thread() is threading.main_thread()  # only the main thread may catch warnings
     with warnings.catch_warnings(record=True) if is_main else contextlib.nullcontext([]) as caught:
         for chunk in chunks:
             answer, error = None, ""
@@ -125,11 +125,11 @@ class Spread:
         self._again: collections.deque[int] = collections.deque()
         self._alone: collections.deque[int] = collections.deque()  # no other task runs beside such a chunk
         self._tries: collections.Counter[int] = collections.Counter()
-        self._tasks: dict[int, _Task] = {}  # that are waited for
+        self._tasks: dict[int, _Task] = {}  # being waited for
         self._late: dict[int, _Task] = {}  # whose chunks were sent again: they may still come back
         self._names = itertools.count()
         self._back: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._seconds = 0.0  # of a chunk, of late; 0 where none came back
+        self._seconds = 0.0  # recent time of a chunk; 0 if none has come back
         self._said: set[type[Warning]] = set()
         self._width, self._counted = 0, 0.0
         self._executor: Any = None
@@ -146,7 +146,7 @@ class Spread:
                 task.future.cancel()
             if self._is_owned:
                 end_now(self._executor)
-            self._executor = None  # with it goes what it holds of the system
+            self._executor = None  # this frees its system resources
 
     def _loop(self) -> Iterator[tuple[int, Any] | None]:
         looked = time.monotonic()
@@ -222,7 +222,7 @@ class Spread:
     def _taken_in(self, task: _Task) -> Iterator[tuple[int, Any]]:
         try:
             error = task.future.exception()
-        except Exception as raised:  # it was cancelled, by whatever name an engine says so
+        except Exception as raised:  # it was cancelled; each engine has its own error for that
             error = raised
         if error is not None:
             is_broken = isinstance(error, BrokenExecutor)
