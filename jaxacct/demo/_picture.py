@@ -87,7 +87,7 @@ def save_picture(path: Path, settings: Settings, plan: Plan, accuracies: NDArray
 
 
 def save_audit(path: Path, found: Audit, plan: Plan) -> None:
-    """Writes what was measured beside what is certified to a file, and says where."""
+    """Draws the measured epsilon beside the certified interval into a file, and says where."""
     from jaxacct.plot import audit_interval
 
     audit_interval(found, plan.run.mechanism).get_figure(root=True).savefig(path)  # type: ignore[union-attr]

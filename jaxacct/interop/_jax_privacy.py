@@ -143,12 +143,12 @@ def _apart(asked: _Asked) -> Any:
     Given all that was released before, a record joins a step with probability p at most (that it may join, times p),
     and the pair of a sampled step grows with its probability, both at every epsilon: `PoissonSampled` with p.
 
-    Of b steps in a row a record joins one at most, the j-th of those that it may join with probability w_j =
-    p (1-p)^(j-1), in all W = 1 - (1-p)^b or less. The ratio of b steps is 1 + sum_j w_j (Y_j - 1), Y_j independent of
+    Of b steps in a row a record joins one at most, the j-th of those that it may join with probability w_j = p
+    (1-p)^(j-1), in all W = 1 - (1-p)^b or less. The ratio of b steps is 1 + sum_j w_j (Y_j - 1), Y_j independent of
     mean 1 without the record, so that its divergences are convex and symmetric in w, and grow with each w_j: the worst
-    is that it may join from the first of them on, and more where w is replaced by what majorizes it weakly.
-    Everything in one step, told which: sampled with probability W, in each of the blocks. Or m entries r / m >= p with
-    r >= W: with probability r one of m steps, allocated.
+    is that it may join from the first of them on, and more where w is replaced by what majorizes it weakly. Either
+    everything is in one known step: it is sampled with probability W, in each of the blocks. Or m entries r / m >= p
+    with r >= W: with probability r one of m steps, allocated.
     """
     strategy = asked.strategy
     noise, prob, apart = Gaussian(asked.noise_multiplier), float(strategy.sampling_prob), int(strategy.min_sep)

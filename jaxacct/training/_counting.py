@@ -55,7 +55,8 @@ def phase_mask(phase: Any, num_phases: int) -> jax.Array:
     """bool [num_phases], true at `phase`; nowhere if a traced phase is out of range.
 
     Raises:
-      ValueError: if there are several phases and none is named, or `phase` is no integer, or concrete and out of range.
+      ValueError: if there are several phases and none is named, or `phase` is not an integer, or is concrete and out of
+        range.
     """
     if phase is None:
         if num_phases > 1:
@@ -201,7 +202,7 @@ def release_counts(opt_state: Any) -> jax.Array:
       The array itself, int32 [num_phases]; 2^31 - 1 where a count was lost.
 
     Raises:
-      ValueError: if there is none, or several; if it is no one-dimensional array of integers.
+      ValueError: if there is none, or several; if it is not a one-dimensional array of integers.
 
     >>> import jax.numpy as jnp, optax
     >>> from jaxacct import training
@@ -217,8 +218,8 @@ def counts_of_batches(opt_state: Any) -> jax.Array:
     """`release_counts`, if it is known how many sampled batches each release holds: int32 [num_phases].
 
     Raises:
-      ValueError: as `release_counts`; if the count stands inside `optax.MultiSteps` and was not told. Known by the
-        fields of its state, so that restored dicts are seen through too.
+      ValueError: as `release_counts`; if the count is inside `optax.MultiSteps` and the number of batches was not
+        given. `MultiSteps` is recognised by the fields of its state, so also in restored dicts.
     """
     path, counts = _found(opt_state)
     paths = [other for other, _ in jax.tree_util.tree_leaves_with_path(opt_state)]

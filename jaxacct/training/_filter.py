@@ -128,7 +128,7 @@ class RenyiFilter:
 
         Raises:
           ValueError: if `mechanism` has no Renyi divergences, or another adjacency than what was spent before; if
-            `count` is no whole number >= 1.
+            `count` is not a whole number >= 1.
         """
         cost = self._cost(mechanism)
         whole = up(self._spent + up(checked_whole("count", count, 1, 2**53) * cost, 4), 4)

@@ -108,7 +108,7 @@ class PlannedFilter:
 
         Raises:
           ValueError: if `mechanism` has no loss distribution, or another adjacency than the planned release; if `count`
-            is no whole number >= 1.
+            is not a whole number >= 1.
         """
         mechanism = self._checked(mechanism)
         number = checked_whole("count", count, 1, _MOST_STEPS)
