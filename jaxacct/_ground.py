@@ -181,6 +181,6 @@ def _wrong(platform: str, options: dict[str, str | bool]) -> str:
 
 def _refusal(platform: str, wrong: str) -> UnsoundBackendError:
     return UnsoundBackendError(
-        f"JAX's backend {platform!r} has errors that are too large in {wrong}: no certified answer can be computed on it. `jaxacct doctor` says "
-        "more; XLA_FLAGS and an accelerator's own flags are where to look first"
+        f"JAX's backend {platform!r} has errors that are too large in {wrong}: no certified answer can be "
+        "computed on it. `jaxacct doctor` says more; XLA_FLAGS and an accelerator's own flags are where to look first"
     )

@@ -145,7 +145,7 @@ def test_a_program_for_what_is_not_at_hand_is_refused():
     inside = jax.jit(lambda x: ja.epsilon(ja.Gaussian(x), 1e-6))
     assert jax.export.export(inside, platforms=("cpu",))(X).platforms == ("cpu",)
     for platforms in (("tpu",), ("cpu", "tpu")):
-        with pytest.raises(UnsoundBackendError, match="'tpu' is not at hand"):
+        with pytest.raises(UnsoundBackendError, match="'tpu' is not available"):
             jax.export.export(inside, platforms=platforms)(X)
 
 

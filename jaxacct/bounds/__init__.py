@@ -26,15 +26,15 @@ def check_has_analysis(mechanism: Mechanism) -> None:
         raise ValueError(f"mechanism={mechanism!r} has no analysis here: {_what_has_one(mechanism)}")
 
 
-def methods_for(mechanism: Mechanism, kind: type[Method] = Method, *, is_batch: bool = False) -> tuple[Method, ...]:
-    """A tuple of the methods of a kind that cover `mechanism` (of a batch, some points), in declared order.
+def methods_for(mechanism: Mechanism, *, is_batch: bool = False) -> tuple[Method, ...]:
+    """A tuple of the methods that cover `mechanism` (of a batch, some points), in declared order.
 
     Raises:
       ValueError: as `check_has_analysis`, and if a number of steps is left out.
     """
     check_has_analysis(mechanism)
     check_whole(mechanism)
-    return composed.methods_of(mechanism, kind, is_batch=is_batch)
+    return composed.methods_of(mechanism, Method, is_batch=is_batch)
 
 
 def _what_has_one(mechanism: Mechanism) -> str:

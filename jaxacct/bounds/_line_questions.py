@@ -91,10 +91,10 @@ def no_rounds(num: int) -> Rounds:
     return Rounds(num, none, empty, none, empty, empty)
 
 
-def sampled(every: Sequence[tuple[float, float, float]], lane: int = 0) -> Sampled:
+def sampled(every: Sequence[tuple[float, float, float]]) -> Sampled:
     """`Sampled` (a class) of one question, from tuples of noise multiplier, probability and number of steps."""
     columns = np.array(every, np.float64).reshape(-1, 3).T
-    return Sampled(np.full(len(every), lane), *columns)
+    return Sampled(np.zeros(len(every), int), *columns)
 
 
 class Questions(NamedTuple):

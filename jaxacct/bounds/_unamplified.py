@@ -20,7 +20,7 @@ from jaxacct.bounds._releases import Releases
 from jaxacct.special import up
 
 _LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
-_SLACK = 2.0**-44  # 256 ULP, of sums and logarithms that err by some ten of their parts
+_SLACK = 2.0**-44  # 512 ULP, of sums and logarithms that err by some ten of their parts
 
 
 def _distance_and_loss(of: Releases) -> tuple[Any, Any]:

@@ -47,10 +47,12 @@ _LARGEST_MIXTURE = 512  # records of a group up to which the number sampled is l
 def _sampled(run: PoissonSampled, size: int) -> Mechanism | None:
     """The number of records drawn is binomial, and their sum has at most that norm: tight (Ganesh 2024)."""
     prob = float(run.sampling_prob)
-    if run.signature() != (PoissonSampled, Gaussian) or size > _LARGEST_MIXTURE:
+    if run.signature() != (PoissonSampled, Gaussian):
         return None
     if prob == 1.0:
         return Composed(Gaussian(float(run.mechanism.noise_multiplier) / size * _DOWN), int(run.num_steps))
+    if size > _LARGEST_MIXTURE:
+        return None
     shifts = tuple(float(k) for k in range(size + 1))
     release = MixtureOfGaussians(float(run.mechanism.noise_multiplier), shifts, binomial_masses(size, prob))
     return Composed(release, int(run.num_steps))

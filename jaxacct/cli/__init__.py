@@ -33,9 +33,9 @@ _EXAMPLES = """examples:
 
 
 def _parser(asked: Collection[str]) -> tuple[Parser, dict[str, Parser]]:
-    """Every command; of those that are `asked`, also its schemes with their options, for which JAX is imported.
+    """The parser of all commands; those in `asked` also get their schemes with options, for which JAX is imported.
 
-    The parsers of those schemes, by name, too.
+    Also returns the parsers of those schemes, by name.
     """
     leaves: dict[str, Parser] = {}
     parser = Parser(
@@ -99,7 +99,7 @@ _WHERE = (  # a name in an error: before it, after it, and whether it is then an
 def _by_option(scheme: "Scheme", message: str, arguments: Sequence[str]) -> str:
     """An error's message with options in place of the library's own names (what mechanisms print stays).
 
-    Options that have several names by the one that was typed.
+    An option with several names is given the one that was typed.
     """
     from jaxacct.cli._options import SIZES, flag_of
 

@@ -1,17 +1,17 @@
-"""Compiled programs that are kept from one command to the next, if the person wants them to be."""
+"""Compiled programs that are kept from one command to the next, if the user asks for it."""
 
 from collections.abc import MutableMapping
 from pathlib import Path
 
 _OWN = "JAXACCT_CACHE"
-_SECONDS = "0.1"  # what compiled faster is not worth a file
+_SECONDS = "0.1"  # programs that compile faster are not worth a file
 
 
 def keep_compiled(environment: MutableMapping[str, str]) -> None:
     """Turns on JAX's cache of compiled programs where JAXACCT_CACHE asks for it, before JAX is imported.
 
     JAXACCT_CACHE is a directory, or 1 for `jaxacct` in the user's own cache directory; 0 or nothing leaves it off.
-    What JAX's variables say already, stays.
+    JAX's own variables are left as they are if they are set.
     """
     wanted = environment.get(_OWN, "0")
     if wanted in ("", "0"):

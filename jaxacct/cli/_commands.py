@@ -1,6 +1,6 @@
 """The commands: what each answers, and the options that are its own.
 
-What is slow to import, or not installed everywhere, is imported by the command that needs it.
+Modules that are slow to import, or not installed everywhere, are imported by the command that needs them.
 """
 
 import argparse
@@ -32,10 +32,10 @@ class Command:
       help: what it answers, in one line.
       run: the text that it prints, given the parsed arguments and the scheme.
       add_own_options: adds the options that only this command has.
-      targets: what is given, of delta and epsilon; where there are two, one of them is, or both.
+      targets: which of delta and epsilon are given; of two, one or both.
       needs_both: whether all targets must be given, or a measure and its target.
       measures: whether one of the targets may be a measure.
-      solves: whether it looks for a number, or fills a grid of them.
+      solves: whether it solves for a number, or fills a grid of them.
       parse: reads the numbers.
     """
 
@@ -49,7 +49,7 @@ class Command:
     parse: Callable[[str], Any] = number
 
     def schemes(self, every: "Mapping[str, Scheme]") -> list[str]:
-        """The names of the schemes that it is asked about: all, or those with numbers that can be solved or swept."""
+        """The names of its schemes: all, or those with numbers that can be solved for or swept."""
         return [name for name, scheme in every.items() if scheme.calibrated or not self.solves]
 
     def add_options(self, parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
@@ -72,7 +72,7 @@ _TARGETS = {
 
 
 def _question(args: argparse.Namespace) -> dict[str, Any]:
-    """What was asked, as the library's own arguments."""
+    """The target and the precision, as arguments of the library."""
     target = {"target_delta": getattr(args, "delta", None), "target_epsilon": getattr(args, "epsilon", None)}
     return {**target, "precision": args.precision}
 
@@ -115,7 +115,7 @@ def _measures_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _also_shown(args: argparse.Namespace) -> dict[str, Any]:
-    """The rates and measures that were chosen, as the library's own arguments; no rates where none were."""
+    """The chosen rates and measures, as arguments of the library; rates are left out if none were chosen."""
     rates = {} if args.rates is None else {"false_positive_rates": args.rates}
     return {**rates, "measures": args.measure}
 
@@ -272,7 +272,7 @@ def _sweep_options(parser: argparse.ArgumentParser, scheme: "Scheme") -> None:
 
 
 def _grid(args: argparse.Namespace, scheme: "Scheme") -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """The mechanism, the lists of its grid by field, and the target, None where that is a list and in the grid."""
+    """The mechanism, the lists of its grid by field, and the target, None if that is a list and part of the grid."""
     import numpy as np
 
     values = scheme.complete(vars(args))
@@ -327,7 +327,7 @@ def _sweep(args: argparse.Namespace, scheme: "Scheme") -> str:
 
 @contextlib.contextmanager
 def _said_of_estimates() -> Iterator[None]:
-    """Says once, on standard error, that numbers are estimates, and how likely each of them is to hold."""
+    """Reports once, on standard error, that numbers are estimates, and how likely each of them is to hold."""
     from jaxacct._types import EstimateWarning
 
     with noted(EstimateWarning) as estimates:

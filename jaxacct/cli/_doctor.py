@@ -1,4 +1,4 @@
-"""``jaxacct doctor``: whether answers on this machine can be trusted, and what they would rest on."""
+"""``jaxacct doctor``: whether answers on this machine can be trusted, and what they rest on."""
 
 import math
 import platform
@@ -16,7 +16,7 @@ _TRANSFORM_BOOKED = 40.0  # units of 2^-53 of the root mean square: several time
 
 
 class _Known(NamedTuple):
-    """A question whose answer is known, and between which numbers an answer is right."""
+    """A question whose answer is known, with the interval in which an answer is right."""
 
     name: str
     ask: Callable[[], float]
@@ -79,7 +79,7 @@ def _version(package: str) -> str:
 
 
 def _look_at_backends() -> dict[str, list[Finding]]:
-    """What a look finds on the host's CPU and on JAX's default platform, by platform and way of compiling."""
+    """The findings on the host's CPU and on JAX's default platform, by platform and way of compiling."""
     import jax
 
     from jaxacct._precision._devices import quick_options
@@ -99,7 +99,7 @@ def _look_at_backends() -> dict[str, list[Finding]]:
 
 
 def examination() -> tuple[str, bool]:
-    """What `jaxacct doctor` prints, and whether nothing is off."""
+    """What `jaxacct doctor` prints, and whether everything is in order."""
     import jax
 
     lines = ["versions", f"  python {platform.python_version()}, {platform.system()} {platform.machine()}"]

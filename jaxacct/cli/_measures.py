@@ -32,6 +32,6 @@ def measure(text: str) -> "Measure":
 
 
 def target_options(parser: argparse.ArgumentParser) -> None:
-    """Adds what is calibrated to in place of epsilon and delta."""
+    """Adds the options for a calibration target other than epsilon and delta."""
     parser.add_argument("--measure", type=measure, metavar=MEASURE, help=f"in place of --epsilon and --delta: {HELP}")
     parser.add_argument("--target", type=number, metavar="T", help="the number that it may have")

@@ -28,7 +28,7 @@ def number(text: str) -> int | float:
 
 
 def _exact_percent(text: str) -> float:
-    """The double next to a hundredth of the number in front of the sign."""
+    """The double nearest to a hundredth of the number before the percent sign."""
     try:
         return float(decimal.Decimal(text.removesuffix("%").strip()) / 100)
     except decimal.InvalidOperation:

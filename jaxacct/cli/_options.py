@@ -1,4 +1,4 @@
-"""An option of the command line, a scheme that is made of options, and what is said where one is missing."""
+"""Options of the command line, schemes that are made of options, and the errors if one is missing."""
 
 import argparse
 import dataclasses
@@ -16,11 +16,11 @@ class Option:
     """One number that describes a run: a field of a mechanism, as the command line shows it.
 
     Attributes:
-      name: of the option, in the form of a Python name.
-      spec: what is known of the field.
-      default: None where the option must be given.
+      name: the name of the option, as a Python name.
+      spec: the specification of the field.
+      default: None if the option must be given.
       is_optional: whether it may be left out although it has no default.
-      also: other names that people give it.
+      also: other names for it.
     """
 
     name: str
@@ -35,12 +35,12 @@ class Option:
 
     @property
     def help(self) -> str:
-        """What the field's specification says of it, and the default."""
+        """The help text: the field's specification, and the default."""
         return self.spec.help if self.default is None else f"{self.spec.help} (default {self.default:g})"
 
 
 def option_of(owner: type, field: str, name: str = "", *, is_optional: bool = False) -> Option:
-    """The option for a field of a type of mechanism or randomizer, under the field's own name if not another one."""
+    """The option for a field of a mechanism or randomizer type, under the field's own name unless another is given."""
     default = None if is_optional else owner.__dataclass_fields__[field].default  # type: ignore[attr-defined]
     default = None if default is dataclasses.MISSING else default
     spec = number_fields(owner)[field]
@@ -60,9 +60,9 @@ def flag_of(name: str) -> str:
 class Scheme:
     """How data are used: what it means, its options, and how to build its mechanism from their values.
 
-    `calibrated` is what is calibrated unless said otherwise, empty where nothing is; `renamed` the options that the
-    mechanism calls otherwise; `one_of` options of which exactly one must be given; `sized` makes options of the sizes
-    of a training run; `texts` are options that are no numbers: what reads them, what stands for them, their help;
+    `calibrated` is the field that is calibrated by default, empty if there is none; `renamed` are the options that have
+    another name in the mechanism; `one_of` options of which exactly one must be given; `sized` makes options from the
+    sizes of a training run; `texts` are options that are not numbers: what reads them, their placeholder, their help;
     `also` the scheme's other names.
     """
 
@@ -81,11 +81,11 @@ class Scheme:
         return self.renamed.get(option, option)
 
     def mechanism(self, values: Mapping[str, Any]) -> Mechanism:
-        """What options describe; raises ValueError where one is missing, or said twice."""
+        """The mechanism that options describe; raises ValueError if one is missing, or given twice."""
         return self.described(self.complete(values))
 
     def described(self, values: Mapping[str, Any]) -> Mechanism:
-        """What complete options describe, in the adjacency that they name."""
+        """The mechanism that complete options describe, under the adjacency that they name."""
         run = self.build(values)
         if (size := values.get("dataset_size")) is not None and hasattr(run, "dataset_size"):
             run = dataclasses.replace(run, dataset_size=size)  # type: ignore[type-var]
@@ -93,7 +93,7 @@ class Scheme:
         return found
 
     def complete(self, values: Mapping[str, Any], *, without: str = "") -> dict[str, Any]:
-        """The options with those that the sizes of a run stand for; raises ValueError where any is missing."""
+        """The options, with those that follow from the sizes of a run; raises ValueError if any is missing."""
         whole = {name: values[name] for name in (*(option.name for option in self.options), *self.texts)}
         if self.sized is not None and any(values.get(name) is not None for name in SIZES):
             missing = [flag_of(name) for name in SIZES if values.get(name) is None]
@@ -115,7 +115,7 @@ class Scheme:
 
 
 class Sizes(NamedTuple):
-    """Of a training run: how many records, how many of them in a batch, and how often each is used."""
+    """The sizes of a training run: records, records in a batch, and how many times each is used."""
 
     dataset_size: Any
     batch_size: Any

@@ -9,14 +9,14 @@ from jaxacct._alike import suggestion
 
 
 class Parser(argparse.ArgumentParser):
-    """One clear line instead of the usage in front of it; negative numbers in any form are values, not options."""
+    """A parser whose errors are one line, without the usage; negative numbers in any form are values, not options."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|^-inf$", re.IGNORECASE)
 
     def error(self, message: str) -> NoReturn:
-        """Ends with status 2; of a word that is none of the choices it says which was meant."""
+        """Exits with status 2; for a word that is not among the choices it suggests the likely one."""
         wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message)
         if wrong is not None:
             message += suggestion(wrong[1], re.findall(r"[^\s',]+", wrong[2]))

@@ -61,7 +61,7 @@ def _allocation(values: Mapping[str, Any]) -> Mechanism:
 
 
 def _sized_shuffle(sizes: Sizes) -> dict[str, Any]:
-    """With what `_shuffled_batches` has to know of the rest that fills no batch."""
+    """The options for these sizes, with what `_shuffled_batches` needs to know of an incomplete last batch."""
     run = ShuffledBatches.from_epochs(Gaussian(1.0), **sizes._asdict())
     return {"num_steps": run.num_steps, "num_epochs": run.num_epochs, "has_rest": run.last_batch is LastBatch.SHORT}
 
@@ -218,7 +218,7 @@ def _randomizer(values: Mapping[str, Any]) -> Randomizer:
 
 
 def _left_out(values: Mapping[str, Any], why: str, **defaults: Any) -> None:
-    """Raises ValueError unless options have these values, which they have if they are not given."""
+    """Raises ValueError unless options have their default values, as they do if they are not given."""
     for name, default in defaults.items():
         if values[name] != default:
             raise ValueError(f"{name}={values[name]} must be left out: {why}")
@@ -247,9 +247,9 @@ def _releases(
     also: tuple[str, ...] = (),
     **asked: str,
 ) -> Scheme:
-    """Releases of one kind: options for its `fields`, called `names` if not as they; the first is calibrated.
+    """A scheme of releases of one kind: options for its `fields`, called `names` if given; the first is calibrated.
 
-    `also` are other names of the scheme, `asked` fields that are True or False, and what is asked of them.
+    `also` are other names of the scheme; `asked` are fields that are True or False, with their questions.
     """
     named = dict(zip(names or fields, fields, strict=True))
 
@@ -413,5 +413,5 @@ SCHEMES = {
 
 
 def scheme_called(name: str) -> Scheme:
-    """The scheme of a name, or of another name that it has."""
+    """The scheme with this name, or with this as one of its other names."""
     return next(scheme for known, scheme in SCHEMES.items() if name == known or name in scheme.also)

@@ -1,4 +1,4 @@
-"""What a person sees of work that takes long, and how Ctrl-C ends it."""
+"""What a user sees while work takes long, and how Ctrl-C ends it."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ def text_width() -> int:
 
 @contextlib.contextmanager
 def shown_working() -> Iterator[None]:
-    """Shows on a terminal, on one line of standard error, for how long the work has taken; erased at its end."""
+    """Shows on a terminal, on one line of standard error, how long the work has taken; erased at its end."""
     if not sys.stderr.isatty():
         yield
         return
@@ -51,7 +51,7 @@ def shown_working() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted(kind: type[Warning]) -> Iterator[list[Any]]:
-    """The warnings of a kind that arise inside, noted in place of being shown; all others are shown at once."""
+    """The warnings of a kind that are raised inside: they are collected, and all others are shown at once."""
     found: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", kind)
@@ -75,7 +75,7 @@ def noted(kind: type[Warning]) -> Iterator[list[Any]]:
 
 
 def end_at_once(status: int) -> None:
-    """Ends this process without waiting for other threads: compilers among them crash when Python goes first."""
+    """Ends this process without waiting for other threads: compiler threads crash if Python exits first."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
@@ -84,9 +84,9 @@ def end_at_once(status: int) -> None:
 def watch_interrupts() -> None:
     """Lets Ctrl-C end this process even while a compiler runs, which Python's own handler would wait for.
 
-    Python raises KeyboardInterrupt as always. Where that is not seen within a second, the process ends with one line
-    and status 130; where a callback or a finalizer swallows it, it is raised again. For the main thread of a process
-    that is the command line's own.
+    Python raises KeyboardInterrupt as always. If that is not handled within a second, the process ends with one line
+    and status 130; if a callback or a finalizer swallows it, it is raised again. Call it in the main thread of a
+    process that runs only the command line.
     """
     seen = threading.Event()
 

@@ -1,4 +1,4 @@
-"""An audit of the demonstration: the network trained once more, each record in or out by a coin of its own."""
+"""An audit of the demonstration: the network is trained again, each record included or not by a fair coin."""
 
 from typing import Any
 
@@ -18,14 +18,14 @@ _COINS = 1  # stream of random numbers beside that of the run
 
 
 def measure(settings: Settings, plan: Plan, confidence: float = 0.95) -> Audit:
-    """Trains once more on the records whose coins say so, and guesses the coins from what the run releases.
+    """Trains again on the records chosen by fair coins, and guesses the coins from what the run releases.
 
-    A record's score is how much the released sums point along its own clipped gradient, beyond what the other
-    records' add to it on average: added up over the steps. The adversary knows all records, and every released sum.
+    A record's score is how much the released sums point along its own clipped gradient, less what the other records
+    contribute on average, summed over the steps. The adversary knows all records, and every released sum.
 
     Args:
-      settings, plan: of the run.
-      confidence: of the audit.
+      settings, plan: those of the run.
+      confidence: the confidence of the audit.
 
     Returns:
       The audit, at the delta of the settings.

@@ -1,4 +1,4 @@
-"""A run on disk: one file, replaced as a whole, that goes on with the settings that it was begun with only."""
+"""A run on disk: one file, replaced as a whole, which can be resumed only with the settings it was begun with."""
 
 import dataclasses
 import json
@@ -19,7 +19,7 @@ def _terms(settings: Settings, plan: Plan) -> dict[str, Any]:
 
 
 def save(folder: Path, state: Any, settings: Settings, plan: Plan) -> None:
-    """Writes `state`, a tree of arrays, beside what it was run with; the file before stays until this one is whole."""
+    """Writes `state`, a tree of arrays, with its settings; the previous file stays until this one is complete."""
     from flax import serialization
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -30,17 +30,17 @@ def save(folder: Path, state: Any, settings: Settings, plan: Plan) -> None:
 
 
 def refuse_to_overwrite(folder: Path) -> None:
-    """Raises ValueError where a run is stored: its count of noise releases would be lost."""
+    """Raises ValueError if a run is stored there: its count of noise releases would be lost."""
     if (folder / _NAME).exists():
         raise ValueError(f"checkpoint={str(folder)!r} holds a run: resume it, or name another folder")
 
 
 def load(folder: Path, like: Any, settings: Settings, plan: Plan) -> Any:
-    """What was saved, in the form of `like`.
+    """The state that was saved, in the form of `like`.
 
     Raises:
-      ValueError: if there is none; if it was begun with other settings. The epochs begun are charged for what they
-        were, and a length chosen after looking at the model is not what the accounting supposes.
+      ValueError: if there is none; if it was begun with other settings. Epochs are charged as they were run, and the
+        accounting assumes that the length was not chosen after looking at the model.
     """
     from flax import serialization
 

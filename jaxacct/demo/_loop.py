@@ -1,4 +1,4 @@
-"""The training loop: draw a batch, release its noisy gradient, until the guard says that it is enough."""
+"""The training loop: draw a batch and release its noisy gradient, until the guard stops it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ class State(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a run."""
+    """The outcome of a run."""
 
     mechanism: RandomAllocation  # what was run, every epoch begun taken as a whole
     num_releases: int
@@ -63,7 +63,7 @@ def _begin(settings: Settings, plan: Plan) -> tuple[_Trainer, State]:
 
 
 def _advance(trainer: _Trainer, state: State, batch: training.Batch) -> State:
-    """One release, of `batch`; after the last one of an epoch, the accuracy too."""
+    """The state after the release of `batch`; after the last one of an epoch the accuracy is measured too."""
     settings, digits, _, programs = trainer
     indices, mask = filled(batch)
     images, labels = digits.images[indices], digits.labels[indices]
@@ -78,7 +78,7 @@ def _advance(trainer: _Trainer, state: State, batch: training.Batch) -> State:
 
 
 def _show(bar: Any, epsilon: float, accuracies: NDArray[Any]) -> None:
-    """One step further, with epsilon so far and the accuracy after the last whole epoch."""
+    """Moves the progress bar by a step, with epsilon so far and the accuracy after the last whole epoch."""
     known = accuracies[~np.isnan(accuracies)]
     accuracy = {"accuracy": f"{100.0 * known[-1]:.1f} %"} if known.size else {}
     bar.set_postfix({"epsilon": shown(epsilon), **accuracy}, refresh=False)
@@ -86,7 +86,7 @@ def _show(bar: Any, epsilon: float, accuracies: NDArray[Any]) -> None:
 
 
 def _train(trainer: _Trainer, plan: Plan, state: State, keep: Callable[[State], None]) -> State:
-    """Goes on until the guard raises its flag, or Ctrl-C: the state is replaced as a whole or not at all."""
+    """Trains until the guard sets its flag, or Ctrl-C: the state is replaced as a whole or not at all."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     num_steps, done = trainer.settings.num_steps, _steps_done(state)
@@ -111,24 +111,24 @@ def run(
     resume: bool = False,
     audit: bool = False,
 ) -> Outcome:
-    """Trains until the budget is spent, telling epsilon on the way; prints the privacy statement of the run.
+    """Trains until the budget is spent, showing epsilon on the way; prints the privacy statement of the run.
 
     Needs the packages of ``pip install 'jaxacct[demo]'``.
 
     Args:
       settings: what to run; None for the defaults.
       out: where to save the picture; None for none.
-      checkpoint: folder that keeps the run, after every epoch and on Ctrl-C; None to keep nothing.
-      resume: goes on with the run kept there.
-      audit: whether the finished run is trained once more, on records that are in or out by a coin each, to measure how
-        well the coins can be told; printed beside the certified interval, and drawn beside the picture.
+      checkpoint: folder in which the run is saved, after every epoch and on Ctrl-C; None to save nothing.
+      resume: whether to continue the run saved there.
+      audit: whether to train again after the run, each record included or not by a fair coin, and measure how well the
+        coins can be guessed; the result is printed beside the certified interval, and drawn beside the picture.
 
     Returns:
       An `Outcome`, also of a run that was interrupted.
 
     Raises:
-      ValueError: if the budget does not afford one epoch; if `checkpoint` holds a run that is not to be resumed, or
-        none that could be, or one with other settings.
+      ValueError: if the budget does not afford one epoch; if `checkpoint` holds a run and `resume` is false, or none to
+        resume, or one with other settings.
     """
     settings = Settings() if settings is None else settings
     folder = None if checkpoint is None else Path(checkpoint)

@@ -32,14 +32,14 @@ def loss_of(network: Any) -> Callable[[Any, jax.Array, jax.Array], jax.Array]:
 
 
 def make_descent() -> optax.GradientTransformation:
-    """What is done with a released gradient."""
+    """The optimizer that is given the released gradients."""
     return optax.sgd(_LEARNING_RATE, momentum=_MOMENTUM)
 
 
 def make_optimizer(
     network: Any, data: training.Batches, max_releases: int, seed: int
 ) -> optax.GradientTransformationExtraArgs:
-    """SGD on what `data` describes, from the gradient of each record to the noise, which ends after `max_releases`.
+    """SGD on the batches of `data`, from the gradient of each record to the noise; it stops after `max_releases`.
 
     Its update takes (images, labels) of a batch, and its mask.
     """
@@ -48,7 +48,7 @@ def make_optimizer(
 
 
 class Programs(NamedTuple):
-    """What is compiled: the step once for each number of pieces, which is one as a rule."""
+    """The compiled programs; the step is compiled once for each number of pieces, which is usually one."""
 
     step: Callable[..., Any]  # (params, opt_state, images, labels, mask) -> (params, opt_state)
     accuracy: Callable[..., Any]  # (params, images, labels) -> share of right answers

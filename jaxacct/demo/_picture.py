@@ -1,4 +1,4 @@
-"""The picture of a run: what was learnt above what it cost."""
+"""The picture of a run: its accuracy, and below it the privacy cost."""
 
 import math
 from pathlib import Path
@@ -17,7 +17,7 @@ _TICKS = tuple(digit * 10.0**exponent for exponent in range(-3, 4) for digit in 
 
 
 def make_picture(settings: Settings, plan: Plan, accuracies: NDArray[Any]) -> Any:
-    """A matplotlib figure: accuracy after each epoch; epsilon beside that of other ways to draw the same batches."""
+    """A matplotlib figure: accuracy after each epoch; epsilon beside that of other ways to draw batches."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -82,12 +82,12 @@ def _draw_epsilon(ax: Any, settings: Settings, plan: Plan) -> None:
 
 
 def save_picture(path: Path, settings: Settings, plan: Plan, accuracies: NDArray[Any]) -> None:
-    """Writes `make_picture` to a file; its ending says the format."""
+    """Writes `make_picture` to a file, in the format of its extension."""
     make_picture(settings, plan, accuracies).savefig(path)
 
 
 def save_audit(path: Path, found: Audit, plan: Plan) -> None:
-    """Writes what was measured beside what is certified to a file, and says where."""
+    """Draws the measured epsilon beside the certified interval into a file, and says where."""
     from jaxacct.plot import audit_interval
 
     audit_interval(found, plan.run.mechanism).get_figure(root=True).savefig(path)  # type: ignore[union-attr]

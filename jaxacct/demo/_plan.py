@@ -1,4 +1,4 @@
-"""What a run may release, and what each step of it costs: settled before training, from public numbers alone."""
+"""What a run may release, and what each step costs: decided before training, from public numbers alone."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ class Settings:
             raise ValueError(f"seed={self.seed!r} must be a whole number in [0, {2**31 - 1}]")
 
     def allocation(self, num_epochs: Any = 1) -> RandomAllocation:
-        """So many epochs of this run, as the accountant knows them; an array for several answers at once."""
+        """`num_epochs` epochs of this run, as a mechanism; with an array, several mechanisms at once."""
         return RandomAllocation(Gaussian(self.noise_multiplier), self.num_steps, self.num_selected, num_epochs)
 
 
@@ -73,7 +73,7 @@ class Plan(NamedTuple):
 
 
 def make_plan(settings: Settings) -> Plan:
-    """Asks the accountant once for all; raises ValueError if the budget does not afford one epoch."""
+    """The plan of a run, computed once; raises ValueError if the budget does not afford one epoch."""
     epoch = training.Epoch(settings.allocation(), settings.num_steps)
     affordable = training.steps_affordable(epoch, settings.target_epsilon, settings.target_delta)
     if not affordable:

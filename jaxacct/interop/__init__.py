@@ -1,4 +1,4 @@
-"""Bridges to others: dp_accounting in both directions, jax_privacy's batch selection strategies, Flower's accounting.
+"""Bridges to other packages: dp_accounting both ways, jax_privacy's batch selection strategies, Flower's accounting.
 
 Not imported with jaxacct. What needs dp_accounting imports it at first use: ``pip install 'jaxacct[interop]'``.
 """

@@ -43,8 +43,8 @@ _RELATIONS = {
     NeighboringRelation.REPLACE_SPECIAL: (_Theirs.REPLACE_SPECIAL,),
 }
 _OURS = {theirs: ours for ours in NeighboringRelation for theirs in _Theirs if theirs.name == ours.name}
-_OURS_ALONE = ("MechanismDpEvent", "RandomAllocationDpEvent")  # whose narrow answers may take seconds
-_THEIR_WIDTH = 1e-6  # relative, of answers to other events: dp_accounting's default interval of losses leaves that
+_OURS_ALONE = ("MechanismDpEvent", "RandomAllocationDpEvent")  # events whose tight answers may take seconds
+_THEIR_WIDTH = 1e-6  # relative, for other events: the width that dp_accounting's default interval of losses leaves
 _RATES = np.geomspace(1e-12, 0.5, 500)  # false positive rates that are looked at, as in dp_accounting
 _MAX_EPSILON = 600.0  # nats: delta at a larger epsilon is answered by that at this one, which is no smaller
 
@@ -57,7 +57,7 @@ def _quantile(probability: float) -> float:
 
 
 def _relation_error(event: Any, own: NeighboringRelation, theirs: Any, *, also: tuple[Any, ...] = ()) -> Any:
-    """None, or the error that names the adjacencies in which the event has a bound: its own, and `also`."""
+    """None, or the error that names the adjacencies under which the event has a bound: its own, and `also`."""
     allowed = (*_RELATIONS[own], *also)
     mechanism = getattr(event, "mechanism", None)
     if mechanism is not None and own is NeighboringRelation.ADD_OR_REMOVE_ONE and takes_places(mechanism):
@@ -71,12 +71,12 @@ def _relation_error(event: Any, own: NeighboringRelation, theirs: Any, *, also: 
 class PLDAccountant(dp_accounting.pld.PLDAccountant):  # type: ignore[misc]
     """dp_accounting's PLD accountant, which also composes `MechanismDpEvent`.
 
-    A mechanism's own compositions are made here, certified, and handed over as one pessimistic distribution; all else
-    is dp_accounting's, whose FFT rounding (about 1e-16 absolute in delta) is not counted.
+    The composition inside a mechanism is computed here, certified, and handed over as one pessimistic distribution;
+    everything else is dp_accounting's, whose FFT rounding (about 1e-16 absolute in delta) is not counted.
 
     Args:
       neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
-      value_discretization_interval: of the grid of losses, nats.
+      value_discretization_interval: spacing of the grid of losses, in nats.
 
     >>> import dp_accounting, jaxacct as ja
     >>> from jaxacct.interop import MechanismDpEvent, PLDAccountant
@@ -116,7 +116,7 @@ class RdpAccountant(dp_accounting.rdp.RdpAccountant):  # type: ignore[misc]
     """dp_accounting's Renyi accountant, which also composes `MechanismDpEvent` and `RdpCurveDpEvent`.
 
     Args:
-      orders: Renyi orders, theirs by default; a curve without one of them counts with its next larger one.
+      orders: Renyi orders, theirs by default; a curve that lacks one of them is read at its next larger order.
       neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
 
     >>> import dp_accounting, jaxacct as ja
@@ -148,16 +148,17 @@ class RdpAccountant(dp_accounting.rdp.RdpAccountant):  # type: ignore[misc]
 
 
 class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
-    """jaxacct behind dp_accounting's interface: every answer is `jaxacct.epsilon` or `jaxacct.delta`, certified.
+    """jaxacct behind dp_accounting's interface: every answer is that of `jaxacct.epsilon` or `jaxacct.delta`,
+    certified.
 
-    Takes the events that `from_dp_event` takes, also from code that only knows dp_accounting, such as its calibration
-    or jax_privacy's training accountants.
+    It takes the events that `from_dp_event` takes, and works in code that knows only dp_accounting, such as its
+    calibration or jax_privacy's training accountants.
 
     Args:
       neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
-      precision: relative width of the answers, as for `jaxacct.epsilon` and `jaxacct.delta`. If none is given, that of
-        these functions; but 1e-6 where all events are ones that dp_accounting's own accountants answer too, which keeps
-        the answers as narrow as theirs.
+      precision: relative width of the answers, as for `jaxacct.epsilon` and `jaxacct.delta`. By default that of these
+        functions, but 1e-6 if dp_accounting's own accountants answer all events too, so that the answers are as tight
+        as theirs.
 
     >>> import dp_accounting as dpa
     >>> from jaxacct.interop import CertifiedAccountant
@@ -180,7 +181,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         return Composed(parts, tuple(self._counts.values())) if parts else None
 
     def compose(self, event: Any, count: int = 1) -> Any:
-        """Takes account of `count` runs of `event`; ValueError where a number of it is out of its range."""
+        """Composes `count` runs of `event`; raises ValueError if one of its numbers is out of range."""
         if isinstance(event, dp_accounting.DpEvent):
             check_numbers(event)
         return super().compose(event, count)
@@ -202,12 +203,12 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
 
     @property
     def _asked(self) -> Any:
-        """The same for questions: one run of one mechanism is asked about as itself."""
+        """The mechanism to ask about: one run of one mechanism stands for itself."""
         alone = len(self._counts) == 1 and set(self._counts.values()) == {1}
         return next(iter(self._counts)) if alone else self.mechanism
 
     def _read(self, event: Any) -> tuple[Any, Any]:
-        """The mechanism that stands for an event in the accountant's adjacency, or what is wrong."""
+        """(mechanism that stands for an event under the accountant's adjacency, error): one of them is None."""
         try:
             found = elsewhere(event, _OURS[self.neighboring_relation])
             own = mechanism_of(event) if found is None else found
@@ -224,7 +225,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         return found, None
 
     def get_epsilon(self, target_delta: float) -> float:
-        """The epsilon of all that was composed, certified; at a delta of 0 the largest loss, inf if unknown."""
+        """The epsilon of everything composed, certified; at a delta of 0 the largest loss, inf if unknown."""
         if self._is_unbounded:
             return math.inf
         if self.mechanism is None or target_delta >= 1.0:
@@ -235,7 +236,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         return self._answer(epsilon, target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The delta of all that was composed, certified; beyond an epsilon of 600 that of 600."""
+        """The delta of everything composed, certified; beyond an epsilon of 600 the delta at 600."""
         if self._is_unbounded:
             return 1.0
         if self.mechanism is None:
@@ -252,7 +253,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
         """The largest true positive rates of any test for one record at these false positive rates, certified.
 
-        ``1 - jaxacct.tradeoff``; `deltas` are chosen here, whatever is given.
+        ``1 - jaxacct.tradeoff``; `deltas` is ignored, and chosen here.
         """
         del deltas
         rates = np.asarray(false_positive_rates, np.float64)
@@ -267,7 +268,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """The smallest mu whose Gaussian trade-off covers the true positive rates at these false positive rates.
 
-        An estimate: nothing is checked between the rates and beyond them. As in dp_accounting it is inf if the loss is
+        An estimate: nothing is checked between the rates or beyond them. As in dp_accounting it is inf if the loss is
         infinite with a probability above the smallest of the rates, 1e-12 if none are given.
         """
         del deltas

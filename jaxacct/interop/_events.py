@@ -23,7 +23,7 @@ _MECHANISM_TYPES = tuple(getattr(mechanisms, name) for name in mechanisms.__all_
 
 
 def _checked(mechanism: object) -> Any:
-    """The mechanism with Python numbers, which compare and hash."""
+    """The mechanism with Python numbers, which can be compared and hashed."""
     if not isinstance(mechanism, _MECHANISM_TYPES):
         raise ValueError(f"mechanism={mechanism!r} must be a mechanism of jaxacct")
     leaves = jax.tree.leaves(mechanism, is_leaf=lambda x: isinstance(x, list))
@@ -57,13 +57,13 @@ class MechanismDpEvent(dp_event.DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True, eq=False)
 class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
-    """Anything whose Renyi divergences lie below a curve, for `jaxacct.interop.RdpAccountant`.
+    """Event for anything whose Renyi divergences lie below a curve, for `jaxacct.interop.RdpAccountant`.
 
     Args:
-      curve: an upper bound, of one mechanism: values of shape [A].
+      curve: an upper bound for one mechanism, with values of shape [A].
 
     Raises:
-      ValueError: if the curve is no upper bound, holds in one direction only, or is a batch.
+      ValueError: if the curve is not an upper bound, holds in one direction only, or is a batch.
 
     >>> import jaxacct as ja
     >>> from jaxacct.interop import RdpAccountant, RdpCurveDpEvent
@@ -88,15 +88,15 @@ class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
 
 
 def from_dp_event(event: Any) -> Any:
-    """The mechanism that a dp_accounting event describes, to be read in the mechanism's own adjacency.
+    """The mechanism that a dp_accounting event describes, under the mechanism's own adjacency.
 
-    Gaussian, Laplace, discrete Laplace and discrete Gaussian noise, randomized response, exponential mechanism and
-    permute-and-flip, (epsilon, delta) and zCDP guarantees, the best of repeated runs; Poisson-sampled, randomly
-    allocated and (self-)composed events, and `MechanismDpEvent`. By the name of their class, so that what the installed
-    release lacks is read too.
-    Discrete Gaussian noise of unknown dimension counts as its zCDP guarantee. A vector with coordinate-wise (discrete)
-    Laplace noise is no worse than a number of the same L1 sensitivity: the coordinates' shifts add up as in group
-    privacy, whose tradeoff is that of their sum, for such noise.
+    Covers Gaussian, Laplace, discrete Laplace and discrete Gaussian noise, randomized response, exponential mechanism
+    and permute-and-flip, (epsilon, delta) and zCDP guarantees, the best of repeated runs; Poisson-sampled, randomly
+    allocated and (self-)composed events, and `MechanismDpEvent`. Events are recognised by the name of their class, so
+    that those missing from the installed release are read too. Discrete Gaussian noise of unknown dimension counts as
+    its zCDP guarantee. A vector with coordinate-wise (discrete) Laplace noise is no worse than a number of the same L1
+    sensitivity: the coordinates' shifts add up as in group privacy, whose tradeoff is that of their sum, for such
+    noise.
 
     Args:
       event: a `dp_accounting.DpEvent`.
@@ -105,7 +105,7 @@ def from_dp_event(event: Any) -> Any:
       A mechanism of jaxacct.
 
     Raises:
-      ValueError: naming the event that no mechanism here matches.
+      ValueError: if no mechanism here matches an event, which it names.
 
     >>> import dp_accounting as dpa
     >>> from jaxacct.interop import from_dp_event

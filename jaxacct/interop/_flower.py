@@ -1,6 +1,7 @@
 """A backend of Flower's privacy accounting: its `PrivacyAccountant` protocol, answered by certified bounds here.
 
-Written against flwr 1.42, whose strategies take an ``accountant=``. Flower is imported where an answer is of its type.
+Written for flwr 1.42, whose strategies take an ``accountant=``. Flower is imported only where an answer has one of its
+types.
 """
 
 import math
@@ -22,14 +23,14 @@ _MOST = 2**53  # of a count
 class FlowerAccountant:
     """Accounts for the rounds of a Flower strategy: ``DifferentialPrivacyServerSideFixedClipping(.., accountant=..)``.
 
-    A round is, by the `sampling_method` of the configuration:
+    The `sampling_method` of the configuration decides what a round is:
 
     - ``poisson``: `PoissonSampled` at sample_size / population_size; a client is added or removed.
     - ``without-replacement``: `FixedBatches`; a client is replaced by any other one.
-    - ``no-amplification``: `Gaussian`, where it is known who took part; a client is added or removed. If a sample has
-      fewer clients than the population, another client takes the place of one that is removed, which moves the sum by
-      up to two clipping norms: *half* the noise, unless `leaves_gap` says that the place stays empty. Flower's own
-      backend does not ask: it is right if the place stays empty, or if all clients are sampled.
+    - ``no-amplification``: `Gaussian`; it is known who took part. A client is added or removed. If a sample has fewer
+      clients than the population, another client takes the place of one that is removed, which moves the sum by up to
+      two clipping norms: *half* the noise, unless `leaves_gap` says that the place stays empty. Flower's own backend
+      does not ask: it is right if the place stays empty, or if all clients are sampled.
 
     Args:
       config: a `flwr.serverapp.PrivacyConfig`.
@@ -37,7 +38,7 @@ class FlowerAccountant:
       precision: as for `jaxacct.epsilon`.
 
     Raises:
-      ValueError: if `leaves_gap` is no bool, or the configuration's sampling is not known here.
+      ValueError: if `leaves_gap` is not a bool, or the configuration's sampling is not known here.
 
     >>> from flwr import serverapp  # doctest: +SKIP
     >>> from jaxacct.interop import FlowerAccountant
@@ -83,7 +84,7 @@ class FlowerAccountant:
         return self._described(self._ledger)
 
     def compose(self, event: Any, count: int = 1) -> None:
-        """Adds `count` rounds that are as `event` (a `GaussianPrivacyEvent`) says."""
+        """Adds `count` rounds as described by `event`, a `GaussianPrivacyEvent`."""
         self._ledger = self._with(event, count)
 
     def get_epsilon(self, delta: float) -> float:
@@ -123,7 +124,7 @@ class FlowerAccountant:
         """Continues from what `state_dict` gave, here or of Flower's own backend, for the same configuration.
 
         Raises:
-          ValueError: if it is no such state, or of another configuration; what was composed is then left as it is.
+          ValueError: if it is not such a state, or has another configuration; what was composed is then left unchanged.
         """
         if not isinstance(state, dict) or state.get("schema_version") != _VERSION:
             raise ValueError(f"state={state!r} must be a state of schema_version {_VERSION}")
@@ -149,7 +150,7 @@ class FlowerAccountant:
         return {name: getattr(value, "value", value) for name, value in values.items()}
 
     def _checked(self, held: tuple[Any, ...]) -> tuple[float, int, int]:
-        """What an event says; raises ValueError unless it is one of this population."""
+        """The numbers of an event; raises ValueError unless it is of this population."""
         noise = checked_number("noise_multiplier", held[0])
         check_positive("noise_multiplier", noise)
         population = checked_whole("population_size", held[2], 1, _MOST)
@@ -160,7 +161,7 @@ class FlowerAccountant:
         return float(noise), checked_whole("sample_size", held[1], 1, population), population
 
     def _with(self, event: Any, count: int) -> dict[tuple[float, int, int], int]:
-        """All rounds and some more."""
+        """All rounds so far and `count` more."""
         missing = [name for name in _FIELDS if not hasattr(event, name)]
         if missing:
             raise ValueError(f"event={event!r} must be a flwr.serverapp.GaussianPrivacyEvent: it has no {missing[0]}")
@@ -178,7 +179,7 @@ class FlowerAccountant:
 def _added(
     ledger: dict[tuple[float, int, int], int], key: tuple[float, int, int], count: Any
 ) -> dict[tuple[float, int, int], int]:
-    """Another ledger: so many more rounds of one kind."""
+    """A new ledger with `count` more rounds of one kind."""
     return {**ledger, key: ledger.get(key, 0) + checked_whole("count", count, 1, _MOST)}
 
 

@@ -1,6 +1,6 @@
 """jax_privacy's batch selection strategies, as the mechanisms whose analysis covers them.
 
-Strategies are known by the name of their class and its fields, so that nothing is imported; a strategy or a field
+Strategies are recognised by the name and the fields of their class, so that nothing is imported; a strategy or a field
 that is not listed here is refused.
 """
 
@@ -41,7 +41,7 @@ def _refused(asked: _Asked, reason: str) -> ValueError:
 
 
 def _cycles(asked: _Asked, cycle_length: int) -> int:
-    """In how many steps a record may take part that is eligible in every cycle_length-th: whole cycles."""
+    """The number of steps in which a record that is eligible in every cycle_length-th may take part: whole cycles."""
     check_count("iterations", asked.strategy.iterations)
     check_count("cycle length", cycle_length)
     return -(-asked.strategy.iterations // cycle_length)
@@ -63,10 +63,11 @@ def _same_bin(asked: _Asked, cycle_length: int) -> RandomAllocation:
 
 
 def _poisson(asked: _Asked, cycle_length: int) -> Any:
-    """A record's group is fixed; known, it leaves Poisson sampling in its group's steps (hockey-stick is convex).
+    """A record's group is fixed. If it is known, what is left is Poisson sampling in the steps of that group.
 
-    Secret and uniform, as in independent groups, it is allocation to one of the groups: the ratio of the run is the
-    mean over the groups of the product over its steps of 1 - q + q Y, with Y as in `_same_bin`.
+    A known group is the worse case, since hockey-stick divergences are convex. If it is secret and uniform, as in
+    independent groups, the record is allocated to one of the groups: the ratio of the run is the mean over the groups
+    of the product over its steps of (1 - q + q Y), with Y as in `_same_bin`.
     """
     check_probability("sampling_prob", asked.strategy.sampling_prob)
     steps = _cycles(asked, cycle_length)
@@ -76,7 +77,7 @@ def _poisson(asked: _Asked, cycle_length: int) -> Any:
 
 
 def _cut(asked: _Asked) -> Any:
-    """Batches that are cut to a largest size: in every step of all records."""
+    """Batches that are cut to a largest size, in every step drawn from all records."""
     strategy = asked.strategy
     if strategy.cycle_length > 1:
         raise _refused(asked, "truncation is analysed where every record may join each step; set cycle_length=1")
@@ -104,12 +105,12 @@ def _cyclic_poisson(asked: _Asked) -> Any:
 
 
 def _equal_groups(asked: _Asked, length: int) -> ReplaceOne:
-    """A record that is added or removed in groups of one size, n // L, of n records: what is left over joins no step.
+    """A record added to or removed from groups of equal size, n // L, of n records; records left over join no step.
 
-    The split is uniform, and known. Where n // L stays as it is, a record beside those left over takes the place of
-    one of them, or is left over itself: the pair is that of a replaced record, or nothing (hockey-stick divergences
-    are jointly convex). Where n // L changes (n, or n + 1, is a multiple of L), every group has one record more, so
-    that in each of all the steps one record is added, by its coin: no more than a replaced one, which may be empty.
+    The split is uniform, and known. Where n // L stays as it is, a record beside those left over takes the place of one
+    of them, or is left over itself: the pair is that of a replaced record, or nothing (hockey-stick divergences are
+    jointly convex). Where n // L changes (n, or n + 1, is a multiple of L), every group has one record more, so that in
+    each of all the steps one record is added, by its coin: no more than a replaced one, which may be empty.
     """
     number = asked.num_examples
     if number is None:
@@ -137,17 +138,17 @@ def _min_separation(asked: _Asked) -> Any:
 
 
 def _apart(asked: _Asked) -> Any:
-    """Steps at least b apart, each with probability p where the last one is so far back: the best of three bounds.
+    """Steps at least b apart, each joined with probability p where the last one is so far back: the best of 3 bounds.
 
     Given all that was released before, a record joins a step with probability p at most (that it may join, times p),
     and the pair of a sampled step grows with its probability, both at every epsilon: `PoissonSampled` with p.
 
-    Of b steps in a row a record joins one at most, the j-th of those that it may join with probability w_j =
-    p (1-p)^(j-1), in all W = 1 - (1-p)^b or less. The ratio of b steps is 1 + sum_j w_j (Y_j - 1), Y_j independent of
+    Of b steps in a row a record joins one at most, the j-th of those that it may join with probability w_j = p
+    (1-p)^(j-1), in all W = 1 - (1-p)^b or less. The ratio of b steps is 1 + sum_j w_j (Y_j - 1), Y_j independent of
     mean 1 without the record, so that its divergences are convex and symmetric in w, and grow with each w_j: the worst
-    is that it may join from the first of them on, and more where w is replaced by what majorizes it weakly.
-    Everything in one step, told which: sampled with probability W, in each of the blocks. Or m entries r / m >= p with
-    r >= W: with probability r one of m steps, allocated.
+    is that it may join from the first of them on, and more where w is replaced by what majorizes it weakly. Either
+    everything is in one known step: it is sampled with probability W, in each of the blocks. Or m entries r / m >= p
+    with r >= W: with probability r one of m steps, allocated.
     """
     strategy = asked.strategy
     noise, prob, apart = Gaussian(asked.noise_multiplier), float(strategy.sampling_prob), int(strategy.min_sep)
@@ -174,9 +175,9 @@ def _apart(asked: _Asked) -> Any:
 def _random_allocation(asked: _Asked) -> RandomAllocation:
     """A uniform set of k of all steps, or of those of a record's group, every cycle_length-th step.
 
-    A known group is no more private than a secret one (hockey-stick divergences are convex), and k of n steps no more
-    than k of more: leave a uniform step of them out, and say which. So the smallest group counts. Where that has fewer
-    than k steps, all of a group's are taken: at most k, and others are withheld.
+    A known group is no more private than a secret one (hockey-stick divergences are convex), and k of n steps are no
+    more private than k of more steps: leave out a uniform one of these, and say which. So the smallest group counts.
+    Where that has fewer than k steps, all of a group's are taken: at most k, and others are withheld.
     """
     strategy, length = asked.strategy, getattr(asked.strategy, "cycle_length", 1)
     _cycles(asked, length)
@@ -189,8 +190,8 @@ def _random_allocation(asked: _Asked) -> RandomAllocation:
 def _fixed_batch(asked: _Asked) -> Any:
     """A uniform batch of B of N records in each step, dominated by Poisson sampling at B/N with twice the sensitivity.
 
-    With the record, a batch either lacks it (probability 1 - B/N) and is then distributed as without the record, or
-    has it in the place of one uniformly chosen other: against that a shift by two clipping norms.
+    With the record, a batch either lacks it (probability 1 - B/N) and is then distributed as without the record, or has
+    it in the place of a uniformly chosen other record: a shift by at most two clipping norms.
     """
     strategy = asked.strategy
     if asked.num_examples is None:
@@ -208,15 +209,15 @@ def _fixed_batch(asked: _Asked) -> Any:
 
 
 def _users(asked: _Asked) -> Any:
-    """The base strategy, with users for records: whatever their examples, each user is sampled by itself."""
+    """The base strategy, with users in place of records: whatever their examples, each user is sampled by itself."""
     return _mechanism_of(asked._replace(strategy=asked.strategy.base_strategy))
 
 
 def _owners(asked: _Asked) -> Any:
     """Batches made of the graph of who owns what, which is public and the same in both worlds.
 
-    A batch holds at most one example of a user, and no more than `user_maxpart` batches hold any: so many Gaussian
-    releases, the batches of which are known. A user who comes or goes moves the graph, and with it all batches.
+    A batch holds at most one example of a user, and at most `user_maxpart` batches hold any: that many Gaussian
+    releases, whose batches are known. A user who is added or removed changes the graph, and with it all batches.
     """
     if asked.neighboring_relation is _ADD_OR_REMOVE:
         raise _refused(
@@ -270,7 +271,7 @@ def _mechanism_of(asked: _Asked) -> Any:
 
 
 def _banded(strategy: Any, noise: BandedNoise) -> Any:
-    """The strategy with correlated noise: balls in bins, or a scheme in which a record's columns share no row."""
+    """The mechanism with correlated noise: balls in bins, or a scheme in which a record's columns share no row."""
     name = type(strategy).__name__
     if name == "MultiOwnerMinSepSampling":  # it does not tell how far apart a user's steps are
         raise ValueError(
@@ -304,31 +305,33 @@ def from_jax_privacy(
     num_examples: int | None = None,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
 ) -> Any:
-    """The mechanism whose analysis covers training with a jax_privacy batch selection strategy and independent noise.
+    """The mechanism whose analysis covers training with a jax_privacy batch selection strategy.
 
-    - `CyclicPoissonSampling`: `PoissonSampled` in the steps of one group, which with independent groups is allocated to
-      one of them (`RandomAllocation` of the former); with sampling_prob=1 these are balls in bins, and equal groups
-      (a dataset shuffled once) full participation, without amplification. A record that is added to equal groups, or
-      removed, takes the place of one that is left over, or moves the size of all groups: `ReplaceOne` of the former in
-      the steps of one group, or of all.
-    - `RandomAllocationSampling`: `RandomAllocation`, k of the steps; with cycle_length k of those of one group.
+    - `CyclicPoissonSampling`: `PoissonSampled` in the steps of one group; with independent groups, `RandomAllocation`
+      of that, since a record is allocated to one of them. With sampling_prob=1 independent groups are balls in bins,
+      and equal groups (a dataset shuffled once) are full participation, without amplification. A record that is added
+      to equal groups, or removed, takes the place of one that is left over, or changes the size of all groups:
+      `ReplaceOne` of the former, in the steps of one group or in all steps.
+    - `RandomAllocationSampling`: `RandomAllocation` of k of the steps; with a cycle_length, of k of the steps of one
+      group.
     - `BallsInBinsSampling`: one epoch of `RandomAllocation` with noise_multiplier / sqrt(number of cycles), since a
       record's bin is the same in every cycle. With cycle_length=iterations: random allocation over the whole run.
-    - `BMinSepSampling`: where it is one of the two above, that; else, from above, the best of `PoissonSampled` steps,
-      of blocks in which a known step is sampled, and of blocks that are a sampled allocation.
+    - `BMinSepSampling`: one of the two above where they are the same; otherwise the best of three upper bounds:
+      `PoissonSampled` steps, blocks in which a known step is sampled, and blocks that are a sampled allocation.
     - `FixedBatchSampling`: without replacement, `PoissonSampled` at batch_size / num_examples with half the noise; with
       replacement, and for zero-out, `FixedBatches`. A `truncated_batch_size` in one cycle: `TruncatedPoisson`.
     - `UserSelectionStrategy`: its base strategy; records are users, clipped together.
     - `MultiOwnerMinSepSampling` (jax_privacy 2.2), for REPLACE_SPECIAL: full participation in `user_maxpart` steps, the
       batches being public. Records are users, with all examples that they own, alone or with others.
 
-    The training hook reads all iterations of `BallsInBinsSampling` as the one run that they are. A mechanism that has
-    only the steps of one group, or fewer than were run, is charged for each release as a step of its own: give the hook
-    ``training.Epoch(mechanism, num_steps=strategy.iterations)``, the whole run.
+    `jaxacct.training` counts all iterations of `BallsInBinsSampling` as one run. For a mechanism that has only the
+    steps of one group, or otherwise fewer steps than were run, it would charge each release as a step of its own: give
+    it ``training.Epoch(mechanism, num_steps=strategy.iterations)``, the whole run.
 
-    Upper bounds. Every step releases the sum of clipped gradients plus fresh Gaussian noise, no division by a realised
-    batch size; or the noise of a matrix factorisation (`BandedNoise`): balls in bins with any strategy (`BallsInBins`),
-    the others where bands are no wider than the distance of a record's steps.
+    These are upper bounds. Every step is assumed to release the sum of clipped gradients plus fresh Gaussian noise, not
+    divided by a realised batch size; or plus the noise of a matrix factorisation (`BandedNoise`), which is covered for
+    balls in bins with any strategy matrix (`BallsInBins`), and for the others if bands are no wider than the distance
+    between a record's steps.
 
     Args:
       strategy: an instance of one of these classes.
@@ -336,14 +339,14 @@ def from_jax_privacy(
         `jaxacct.correlated.BandedNoise`.
       num_examples: public number of records (of users under `UserSelectionStrategy`), for fixed and
         truncated batches and equal groups.
-      neighboring_relation: for which the answers are needed: ADD_OR_REMOVE_ONE, or REPLACE_SPECIAL where the special
-        record contributes nothing (zero-out), which the mechanism's add-or-remove answers then hold for.
+      neighboring_relation: the adjacency for which answers are needed: ADD_OR_REMOVE_ONE, or REPLACE_SPECIAL if the
+        special record contributes nothing (zero-out); the mechanism's add-or-remove answers then hold for it.
 
     Returns:
       A mechanism of jaxacct, described for add or remove, or `ReplaceOne` or `ZeroOut` of one.
 
     Raises:
-      ValueError: with the reason, if the strategy has no analysis in that adjacency.
+      ValueError: with the reason, if the strategy has no analysis under that adjacency.
 
     >>> import dataclasses
     >>> from jaxacct.interop import from_jax_privacy

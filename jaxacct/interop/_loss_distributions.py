@@ -1,7 +1,7 @@
 """Privacy loss distributions handed to dp_accounting and read from it, on the safe side.
 
-dp_accounting holds masses at whole multiples of an interval and a mass at infinity, one row for each direction
-(remove: D(with || without)), as `jaxacct.Pld` does; only the grids differ.
+dp_accounting holds masses at whole multiples of an interval and a mass at infinity, one row for each direction (remove:
+D(with || without)), as `jaxacct.Pld` does; only the grids differ.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ _MAX_EPSILON = 680.0  # nats: losses beyond it are booked at infinity
 def _on_their_grid(pld: Pld, interval: float) -> dict[int, float]:
     """The masses of an upper bound at multiples of `interval`.
 
-    A mass at loss l between two points is split so that its mean of e^-l stays. delta is convex in e^-l, so that none
-    of the hockey-stick divergences falls, alone or composed. All losses move up by more than their rounding.
+    A mass at a loss l between two grid points is split such that the mean of e^-l is kept. delta is convex in e^-l, so
+    that no hockey-stick divergence falls, alone or composed. All losses are moved up by more than their rounding error.
     """
     reach = abs(pld.offset) + pld.step * pld.masses.shape[0]
     losses = pld.losses + _LOSS_ROUNDING * (reach + interval)
@@ -47,19 +47,20 @@ def to_privacy_loss_distribution(*plds: Pld, value_discretization_interval: floa
     """The same privacy losses as a pessimistic dp_accounting `PrivacyLossDistribution`.
 
     Upper bound: it dominates each `Pld` in its direction at every epsilon, so what dp_accounting composes from it does
-    too, up to dp_accounting's own rounding (FFT, about 1e-16 absolute in delta). Moving to the grid errs by the
-    square of the interval over the loss's own scale. A profile comes here through `jaxacct.dominating_pld`.
+    too, up to dp_accounting's own rounding (FFT, about 1e-16 absolute in delta). The error of moving to the grid is of
+    the order of the squared ratio of the interval to the scale of the losses. A privacy profile can be handed over
+    through `jaxacct.dominating_pld`.
 
     Args:
-      plds: upper bounds of one mechanism, one for each direction, in any order. One alone only where the adjacency
-        makes both the same (replace one record).
-      value_discretization_interval: of the result, nats, > 0. Accountants compose only equal ones.
+      plds: upper bounds for one mechanism, one for each direction, in any order. A single one only if the adjacency
+        makes both directions the same (replace one record).
+      value_discretization_interval: that of the result, in nats, > 0. Accountants compose only equal intervals.
 
     Returns:
       A `PrivacyLossDistribution` of dp_accounting, pessimistic.
 
     Raises:
-      ValueError: if a direction is missing or twice, or a `Pld` is no upper bound.
+      ValueError: if a direction is missing or given twice, or a `Pld` is not an upper bound.
 
     >>> import jaxacct as ja
     >>> from jaxacct.interop import to_privacy_loss_distribution
@@ -126,16 +127,18 @@ def from_privacy_loss_distribution(
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     value_discretization_interval: float = 1e-4,
 ) -> Pld:
-    """A `Pld` that dominates a pessimistic dp_accounting `PrivacyLossDistribution`, read by its public calls.
+    """A `Pld` that dominates a pessimistic dp_accounting `PrivacyLossDistribution`, read through its public methods.
 
-    Upper bound. They answer with the larger delta of both directions, so that the result dominates both and serves as
-    either; where the two differ (sampling), its compositions are looser than theirs. As sound as the masses that
-    they hold: rounding inside a composition of theirs is not undone. Losses beyond 680 are counted as infinite.
+    Upper bound. dp_accounting answers with the larger delta of both directions, so that the result dominates both and
+    serves as either; where the two differ (sampling), its compositions are looser than theirs. It is as sound as the
+    masses that they hold: rounding errors inside their compositions are not undone. Losses beyond 680 are counted as
+    infinite.
 
     Args:
       distribution: theirs, made with ``pessimistic_estimate=True``, their default.
-      direction, neighboring_relation: what the result is tagged with; theirs does not say its adjacency.
-      value_discretization_interval: theirs, nats: read at their own grid points nothing is lost. Any other is sound.
+      direction, neighboring_relation: the labels of the result; theirs does not state its adjacency.
+      value_discretization_interval: theirs, in nats: reading at their own grid points loses nothing. Any other is
+        sound.
 
     Returns:
       A `Pld`, an upper bound in `direction`.

@@ -1,7 +1,7 @@
-"""Events of dp_accounting read as mechanisms, by the name of their class and their fields.
+"""Reads dp_accounting events as mechanisms, by the name of their class and their fields.
 
-An event is known by the name of its class, so that one that the installed release of dp_accounting does not have yet
-is read too; one whose fields are not those listed here is refused.
+An event is recognised by the name of its class, so that one that the installed release of dp_accounting lacks is read
+too; one whose fields are not those listed here is refused.
 """
 
 import dataclasses
@@ -59,7 +59,7 @@ def leaves_of(event: Any, count: int = 1) -> Iterator[tuple[Any, int]]:
 
 
 def _one_release(event: Any) -> Any:
-    """What one sample goes through. Gaussians on one sample add their 1/sigma^2 (adaptively too)."""
+    """The mechanism run on one sample. Several Gaussians on one sample add their 1/sigma^2 (adaptively too)."""
     parts = [(mechanism_of(leaf), count) for leaf, count in leaves_of(event.event) if count > 0]
     if len(parts) == 1 and parts[0][1] == 1 and isinstance(parts[0][0], _BASES):
         return parts[0][0]
@@ -75,7 +75,7 @@ def _allocated(event: Any) -> Any:
 
 
 def composed_of(event: Any) -> Any:
-    """The mechanism of an event, a composition or not; raises ValueError if there is none."""
+    """The mechanism of an event, composed or not; raises ValueError if there is none."""
     parts = [_run(mechanism_of(leaf), count) for leaf, count in leaves_of(event) if count > 0]
     if not parts:
         raise ValueError(f"event={event!r} releases nothing: no mechanism describes it")
@@ -86,7 +86,7 @@ def composed_of(event: Any) -> Any:
 
 
 def _run(mechanism: Any, count: int) -> tuple[Any, int]:
-    """A Poisson-sampled mechanism counts its own steps."""
+    """A mechanism and its count; a Poisson-sampled mechanism counts its own steps."""
     if isinstance(mechanism, PoissonSampled):
         return dataclasses.replace(mechanism, num_steps=mechanism.num_steps * count), 1
     return mechanism, count
@@ -101,7 +101,7 @@ def _selected(event: Any) -> Any:
 
 
 def _response(event: Any) -> RandomizedResponse:
-    """Told as it is with probability 1 - p + p/k, so with odds 1 + k (1 - p) / p against each other answer."""
+    """The truth is reported with probability 1 - p + p/k, so with odds 1 + k (1 - p) / p against each other answer."""
     prob, count = float(event.noise_parameter), int(event.num_buckets)
     if not 0.0 < prob <= 1.0:
         raise ValueError(f"event={event!r}: noise_parameter={prob} must be in (0, 1]")
@@ -109,12 +109,12 @@ def _response(event: Any) -> RandomizedResponse:
 
 
 class _Answers(NamedTuple):
-    """How one of `number` answers is told.
+    """How one of `number` answers is reported.
 
     Attributes:
-      odds: of each other answer against the true one, rounded down.
-      told: the probability of the true one, within `slack`.
-      slack: of these numbers; 0 where all answers are as likely, which is exact.
+      odds: the odds of each other answer against the true one, rounded down.
+      told: the probability of the true answer, within `slack`.
+      slack: the error of these numbers; 0 if all answers are equally likely, which is exact.
     """
 
     number: float
@@ -131,16 +131,17 @@ def _answers(event: Any) -> _Answers:
 
 
 def _response_of_nobody(event: Any) -> DiscretePair:
-    """Against the uniform answer that stands for an empty record; rounded to the lossy side."""
+    """The pair with the uniform answer that stands for an empty record; rounded to the side of more loss."""
     count, _, told, slack = _answers(event)
     told = min(told + slack, 1.0)
     return DiscretePair((told, 1.0 - told), (1.0 / count, 1.0 - 1.0 / count))
 
 
 def _response_as_pair(event: Any) -> DiscretePair:
-    """The pair of `RandomizedResponse`, to stand beside others in a composition; it is labelled add or remove.
+    """The pair of `RandomizedResponse`, for use beside others in a composition; it is labelled add or remove.
 
-    Rounded to the lossy side: less mass than it has where both answers are as likely, and odds that tell more.
+    Rounded to the side of more loss: less mass than it has where both answers are equally likely, and odds that reveal
+    more.
     """
     count, odds, told, slack = _answers(event)
     rest = (count - 2.0) * odds * told * (1.0 - slack)
@@ -149,7 +150,7 @@ def _response_as_pair(event: Any) -> DiscretePair:
 
 
 def _discrete_gaussian(event: Any) -> Any:
-    """One number has a pair of its own; of a vector the Renyi divergences are known, no larger than a Gaussian's."""
+    """One number has a pair of its own; of a vector only Renyi divergences are known, no larger than a Gaussian's."""
     if event.dimension == 1 and float(event.sensitivity).is_integer():
         return DiscreteGaussian(event.sigma, int(event.sensitivity))
     return ZCdp(up(0.5 * (event.sensitivity / event.sigma) ** 2, 8))
@@ -170,7 +171,7 @@ def _tree_by_position(event: Any) -> Any:
 
 
 def _gaussian(event: Any) -> Gaussian:
-    """What each batch of a fixed size goes through."""
+    """The mechanism run on each batch of a fixed size."""
     release = _one_release(event)
     if not isinstance(release, Gaussian):
         raise ValueError(f"event={event!r}: fixed batches are analysed for Gaussian noise")
@@ -180,8 +181,9 @@ def _gaussian(event: Any) -> Gaussian:
 def _fixed_batch(event: Any) -> PoissonSampled:
     """A uniform batch of B of N records: Poisson sampling at B / N with twice the sensitivity.
 
-    With the record a batch lacks it with probability 1 - B / N, and is then as without it, or has it in the place of
-    another one, a shift by two clipping norms. Add or remove; the larger of the two data sets has N records or more.
+    With the record, a batch lacks it with probability 1 - B / N, and is then distributed as without it, or has it in
+    the place of another one, a shift by two clipping norms. Add or remove; the larger of the two data sets has N
+    records or more.
     """
     release = _gaussian(event)
     if not 0 < event.sample_size < event.source_dataset_size:
@@ -191,7 +193,7 @@ def _fixed_batch(event: Any) -> PoissonSampled:
 
 
 def _drawn(event: Any, *, again: bool = False) -> FixedBatches:
-    """Batches of a fixed size as they are, of which each adjacency has its own answers; `again`: with replacement."""
+    """Batches of a fixed size, which have their own answers under each adjacency; `again`: with replacement."""
     return FixedBatches(_gaussian(event), event.source_dataset_size, event.sample_size, 1, again)
 
 
@@ -203,7 +205,7 @@ def _truncated(event: Any) -> TruncatedPoisson:
 
 
 def _sampled_and_replaced(event: Any) -> Any:
-    """A sampled sum of contributions of bounded norm; None for others, of which the sensitivity is not said."""
+    """A sampled sum of contributions of bounded norm; None for other events, which do not state their sensitivity."""
     release = _one_release(event)
     return (
         ReplaceOne(PoissonSampled(release, event.sampling_probability, num_steps=1))
@@ -290,14 +292,14 @@ def mechanism_of(event: Any) -> Any:
 
 
 def elsewhere(event: Any, relation: NeighboringRelation) -> Any:
-    """What stands for an event in another adjacency than its mechanism's own, labelled add or remove; None for none."""
+    """What stands for an event under an adjacency not its mechanism's own, labelled add or remove; None if nothing."""
     _check_known(event)
     read = _ELSEWHERE.get(relation, {}).get(type(event).__name__)
     return None if read is None else read(event)
 
 
 def in_one_relation(mechanisms: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Mechanisms that stand for events in one adjacency, so that they compose; None where they cannot.
+    """Mechanisms that stand for events under one adjacency, so that they compose; None if they cannot.
 
     Gaussian noise of half the size stands for replaced records as `ReplaceOne` of the whole, and for empty ones as
     `ZeroOut` of itself.
@@ -322,9 +324,9 @@ _RANGES = {
 
 
 def check_numbers(event: Any) -> None:
-    """Raises ValueError where a number of an event, or of one inside it, is out of its range: no such event exists.
+    """Raises ValueError if a number of an event, or of one inside it, is out of its range.
 
-    As in dp_accounting, where that is another error than an event that is not supported.
+    As in dp_accounting, this is a different error than that of an unsupported event.
     """
     for leaf, _ in leaves_of(event):
         for field, (name, low, high, words) in _RANGES.items():
@@ -337,12 +339,12 @@ def check_numbers(event: Any) -> None:
 
 
 def takes_places(mechanism: Any) -> bool:
-    """Whether records take each other's places in it, so that an empty one leaves other things than its removal."""
+    """Whether records take each other's places, so that replacing one by an empty one differs from removing it."""
     return isinstance(mechanism, FixedBatches | TruncatedPoisson) or any(map(takes_places, mechanism.wrapped()))
 
 
 def takes_no_part(event: Any) -> bool:
-    """Whether no record ever takes part in what an event runs, so that nothing is lost whatever it releases."""
+    """Whether no record ever takes part in what an event runs, so that no privacy is lost whatever it releases."""
     nobody = (
         ("sampling_probability", 0),
         ("num_selected", 0),
@@ -358,7 +360,7 @@ def takes_no_part(event: Any) -> bool:
 
 
 def releases_everything(event: Any) -> bool:
-    """Whether an event that is no composition gives no privacy at all: no noise, or no mechanism worth the name."""
+    """Whether an event that is not a composition gives no privacy at all: no noise, or a trivial mechanism."""
     if takes_no_part(event):
         return False
     if isinstance(getattr(event, "event", None), dp_event.DpEvent):  # what is sampled or allocated

@@ -136,8 +136,8 @@ class GaussianDp(Measure):
         largest = float(rdp(mechanism, [math.inf]).values[0])
         if largest == math.inf:
             raise ValueError(
-                f"slack=0 needs bounded losses, or Gaussian noise without sampling, which {mechanism!r} does not have: mu "
-                "would be that of its rarest losses; give a slack, as by GaussianDp(slack=1e-6), or on "
+                f"slack=0 needs bounded losses, or Gaussian noise without sampling, which {mechanism!r} does not have: "
+                "mu would be that of its rarest losses; give a slack, as by GaussianDp(slack=1e-6), or on "
                 "the command line --measure gdp:1e-6"
             )
         return largest

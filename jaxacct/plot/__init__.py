@@ -1,9 +1,9 @@
-"""Pictures of what the library answers, for matplotlib: ``pip install 'jaxacct[plot]'``. Not imported with jaxacct.
+"""Figures of the library's answers, drawn with matplotlib: ``pip install 'jaxacct[plot]'``. Not imported with jaxacct.
 
-Every function draws on the `ax` that it is given, or on that of a new figure, and returns it: save with
-``ax.figure.savefig(path)``, or pass axes of pyplot's own to show them. Nothing global is changed: no rcParams, no
-pyplot, no backend. Lines are certified upper bounds; what is shaded below them reaches down to the certified lower
-bound. A mechanism without certified bounds is refused, not drawn as an estimate. Each scheme always has one colour.
+Every function draws on the `ax` that it is given, or on that of a new figure, and returns it: save it with
+``ax.figure.savefig(path)``, or pass axes from pyplot to show them. Nothing global is changed: no rcParams, no pyplot,
+no backend. Lines are certified upper bounds; the shaded area below them reaches down to the certified lower bound. A
+mechanism without certified bounds is refused, not drawn as an estimate. Each scheme always has the same colour.
 
     import numpy as np
     import jaxacct as ja

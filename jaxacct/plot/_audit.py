@@ -1,4 +1,4 @@
-"""What was measured beside what is certified."""
+"""A measured epsilon beside the certified interval."""
 
 import numpy as np
 from matplotlib import markers
@@ -23,10 +23,10 @@ def audit_interval(
     neighboring_relation: NeighboringRelation | str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """A lower end that was measured, above the certified interval of the run: two rows on one axis of epsilon.
+    """Axes with a measured lower bound above the certified interval of the run: two rows on one axis of epsilon.
 
-    A mark's tip is the value and points to where the truth lies: right of what was measured, with its confidence, and
-    of the certified lower end; left of the certified upper end.
+    The tip of a mark is the value, and points to where the truth lies: right of the measured value (with its
+    confidence) and of the certified lower bound, left of the certified upper bound.
 
     Args:
       found: what `jaxacct.audit` found.

@@ -1,4 +1,4 @@
-"""Axes that tell what they show: a figure of our own where none is given, labels, scales, ticks, legends."""
+"""Axes that say what they show: a new figure where none is given, labels, scales, ticks, legends."""
 
 import math
 from typing import Any
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from jaxacct.plot._looks import Look
 
-NO_BOUND = 1e300  # an upper bound from here on says nothing
+NO_BOUND = 1e300  # upper bounds from here on are trivial
 _WIDE = 30.0  # ratio of largest to smallest from which an axis is logarithmic
 _CURVE = "jaxacct-curve-"  # of group ids, which SVG files keep
 _LINE_STYLES = ("-", "--", "-.", ":")
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
-    """`ax`, or the axes of a new figure, 6 by 4 inches at 100 dots an inch, that pyplot knows nothing of."""
+    """`ax`, or the axes of a new figure, 6 by 4 inches at 100 dots an inch, which is not registered with pyplot."""
     if ax is None:
         new: Axes = Figure(figsize=(6.0, 4.0), dpi=100, layout="constrained").add_subplot()
         new.grid(alpha=0.3, linewidth=0.6)
@@ -30,7 +30,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
 
 
 def name_axes(ax: Axes, x: str, y: str) -> None:
-    """Labels both axes; raises ValueError where they say something else already, for then the picture would lie."""
+    """Labels both axes; raises ValueError if they already have other labels, since the picture would be wrong."""
     for name, shown, text in (("xlabel", ax.get_xlabel(), x), ("ylabel", ax.get_ylabel(), y)):
         if shown not in ("", text):
             raise ValueError(f"ax has {name}={shown!r}, which must be {text!r} or '': draw on other axes")
@@ -39,7 +39,7 @@ def name_axes(ax: Axes, x: str, y: str) -> None:
 
 
 def line_style(ax: Axes, look: Look, label: str | None) -> dict[str, Any]:
-    """Label, colour and dashes of the next line: each has its own dashes, for lines often coincide."""
+    """Label, colour and dashes of the next line: each has its own dashes, since lines often coincide."""
     if label is None:
         label = look.name
         if any(line.get_label() == label for line in ax.get_lines()):
@@ -50,21 +50,21 @@ def line_style(ax: Axes, look: Look, label: str | None) -> dict[str, Any]:
 
 
 def num_curves(ax: Axes) -> int:
-    """How many lines of ours `ax` shows."""
+    """How many of our lines `ax` shows."""
     return sum((line.get_gid() or "").startswith(_CURVE) for line in ax.get_lines())
 
 
 def scale_axis(ax: Axes, axis: Any) -> None:
-    """A logarithmic axis where all that was drawn so far is positive and spans decades; never back to linear."""
+    """Makes an axis logarithmic if all data so far are positive and span decades; never back to linear."""
     low, high = ax.dataLim.intervalx if axis is ax.xaxis else ax.dataLim.intervaly
     if axis.get_scale() == "linear" and math.isfinite(high) and low > 0 and high >= _WIDE * low:
         set_log(ax, axis)
 
 
 def set_log(ax: Axes, axis: Any) -> None:
-    """A logarithmic axis whose ticks are plain numbers, at 1, 2 and 5 of each decade if there are few.
+    """Makes an axis logarithmic, with plain numbers as ticks, at 1, 2 and 5 of each decade if there are few.
 
-    A linear one stays where nothing positive was drawn, as where delta is 0.
+    It stays linear if nothing positive was drawn, as where delta is 0.
     """
     if (ax.dataLim.intervalx if axis is ax.xaxis else ax.dataLim.intervaly)[1] <= 0:
         return
@@ -85,7 +85,7 @@ class _FewDecades(LogLocator):
 
 
 def tick_text(value: float) -> str:
-    """A number in as few characters as tell it.
+    """A number in as few characters as possible.
 
     >>> [tick_text(v) for v in (0.001, 0.5, 20.0, 1e-6, 5e4, 12345)]
     ['0.001', '0.5', '20', '1e-6', '5e4', '1.2345e4']
@@ -113,7 +113,7 @@ def add_legend(ax: Axes) -> None:
 
 
 def drawable(values: Any) -> NDArray[Any]:
-    """`values` without infinite bounds and what underflowed, which leave gaps."""
+    """`values` with infinite bounds and underflowed values replaced, so that they leave gaps."""
     array = np.asarray(values, np.float64)
     return np.where((array == 0) | ((array > 1.0 / NO_BOUND) & (array < NO_BOUND)), array, np.nan)
 
@@ -136,7 +136,7 @@ def check_grid(name: str, values: Any) -> NDArray[Any]:
 
 
 def plain_ticks(*axes: Axes) -> None:
-    """Gives the logarithmic axes of a picture of your own the ticks of these pictures: plain numbers, none crowded.
+    """Gives the logarithmic axes of your own figure the ticks of these figures: plain numbers, not crowded.
 
     >>> from matplotlib.figure import Figure
     >>> from jaxacct import plot

@@ -32,19 +32,19 @@ def comparison(
     entries: Iterable[Entry] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """`compare` as a picture: a row for each method with both its ends, the tightest bound first.
+    """`compare` as a picture: a row for each method, with both directions, the tightest bound first.
 
-    Tightest in the direction that decides, which is the one with the larger upper bound; then methods that bound the
-    other direction only, then lower bounds.
+    Methods are sorted by their bound in the deciding direction, the one with the larger upper bound; then come methods
+    that bound only the other direction, then lower bounds.
 
-    A mark's tip is the value and points to where the truth lies: left of an upper bound, right of a lower one. Full
-    marks bound the removal of a record, open ones its addition. The vertical line is the answer: the larger of the
-    directions' least upper bounds. Values off the scale are written at the margin.
+    The tip of a mark is the value, and points to where the truth lies: left of an upper bound, right of a lower one.
+    Filled marks bound the removal of a record, open ones its addition. The vertical line is the answer: the larger of
+    the directions' least upper bounds. Values off the scale are written at the margin.
 
     Args:
       mechanism: a mechanism with scalar fields.
       target_delta, target_epsilon, precision: as for `compare`.
-      entries: what `compare` returned to the same question, so as not to ask again.
+      entries: what `compare` returned for the same arguments, to avoid computing it again.
       ax: empty matplotlib axes; None for those of a new figure. Others need room for the methods' names, as in a figure
         with ``layout="constrained"``.
 
@@ -92,7 +92,7 @@ def _answer(entries: Sequence[Entry]) -> float:
 
 
 def _rows(entries: Sequence[Entry]) -> list[str]:
-    """The methods from top to bottom: by the direction that decides, then the other one's, then those from below."""
+    """The methods from top to bottom: by the deciding direction, then those of the other one, then lower bounds."""
     answer = _answer(entries)
     sides = {d: _answer([e for e in entries if e.direction is d]) for d in {e.direction for e in entries}}
     decisive = {d for d, value in sides.items() if value == answer}
@@ -143,7 +143,7 @@ def _style_of(entry: Entry, color: str) -> tuple[dict[str, Any], float]:
 
 
 def _at_margin(ax: Axes, x: float, y: float, text: str, style: dict[str, Any]) -> None:
-    """A mark at the left or right edge, `x` in widths of the axes, and what it would show."""
+    """Draws a mark at the left or right edge (`x` in widths of the axes) with the value off the scale."""
     across = ax.get_yaxis_transform()
     ax.plot([x], [y], **style, transform=across)
     side, gap = ("left", 0.025) if x < 0.5 else ("right", -0.025)

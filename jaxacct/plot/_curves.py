@@ -52,15 +52,15 @@ def epsilon_curve(
 ) -> Axes:
     """Certified epsilon at `target_delta` against one field of the mechanism.
 
-    The line is the upper bound, joined straight between the values; what is shaded reaches down to the lower bound,
-    where there is one. Values without a bound (infinite epsilon) leave a gap, and the legend says so. Call again with
-    the returned axes to draw another scheme.
+    The line is the upper bound, with straight segments between the values; the shaded area reaches down to the lower
+    bound, if there is one. Values without a bound (infinite epsilon) leave a gap, and the legend says so. Call again
+    with the returned axes to draw another scheme.
 
     Args:
       mechanism: a mechanism with scalar fields; or a function that makes one from a value, where more than one field
         depends on it: ``lambda t: PoissonSampled(Gaussian(1.0), sampling_prob=1 / t, num_steps=t)``.
-      field: name of a numeric field, anywhere in the mechanism's description; where several have it, preceded by its
-        path (``"mechanisms.0.noise_multiplier"``). Of a function, what its argument is.
+      field: name of a numeric field, anywhere in the mechanism's description; if there are several of that name, with
+        its path (``"mechanisms.0.noise_multiplier"``). For a function, the name of its argument.
       values: float array [N], N >= 2, in the range that the field allows.
       target_delta: float in (0, 1).
       precision: relative width of the intervals, as for `epsilon_interval`; None for 1 %, which may take seconds for
@@ -176,7 +176,7 @@ def _intervals(questions: Sequence[tuple[Any, float]], ask: Any, width: float, p
 
 
 def _is_two_sided(mechanism: Mechanism | RdpCurve, precision: float | None) -> bool:
-    """Whether intervals are wanted, and `mechanism` has something that bounds it from below."""
+    """Whether intervals are wanted, and `mechanism` has a lower bound."""
     if precision is not None:
         if precision == math.inf:
             return False

@@ -22,19 +22,19 @@ from jaxacct.reporting import report
 _SPAN = 30.0  # a slider reaches this many times below and above where it begins
 _STEPS = 60  # of a slider
 _POINTS = 25  # epsilons of the curve
-_WIDTH = 0.5  # relative, of its deltas where the quick methods would be dear
+_WIDTH = 0.5  # relative, of its deltas if the quick methods would be expensive
 _DOTS = 90  # to the inch
 
 
 def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
-    """Sliders for the fields of `mechanism`, and the privacy curve and the statement following them.
+    """Sliders for the fields of `mechanism`, with the privacy curve and the statement, which follow them.
 
     The curve is delta against epsilon, certified; its mark is the answer at `target_delta`, and below it is the
-    statement that `jaxacct.report` makes. Each move of a slider asks again: milliseconds where answers are exact.
+    statement that `jaxacct.report` makes. Each move of a slider recomputes both, in milliseconds if answers are exact.
 
     Args:
-      mechanism: a mechanism with scalar fields: where the sliders begin.
-      target_delta: float in (0, 1), where that slider begins.
+      mechanism: a mechanism with scalar fields: the initial positions of the sliders.
+      target_delta: float in (0, 1), the initial position of that slider.
 
     Returns:
       An ipywidgets box, which a notebook shows; its `mechanism` is the one that the sliders describe.
@@ -82,7 +82,7 @@ def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
 
 
 def _still(widgets: Any) -> type:
-    """A column of widgets that is shown as its picture where there are no widgets, as on a page of documentation."""
+    """A class for a column of widgets, shown as a picture where there are no widgets, as on a documentation page."""
 
     class Explorer(widgets.VBox):  # type: ignore[misc]
         def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _look(widgets: Any) -> dict[str, Any]:
 
 
 def _slider(widgets: Any, spec: FieldSpec, start: float) -> Any:
-    """From a part of where it begins to a multiple of it, in even ratios, within the field's range."""
+    """A slider from a fraction to a multiple of its initial value, in even ratios, within the field's range."""
     if not start:  # no ratio leads away from 0
         high = 1.0
         return widgets.FloatSlider(

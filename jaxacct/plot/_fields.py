@@ -1,4 +1,4 @@
-"""The field that is swept: how a value of it makes a mechanism, and what an axis calls it."""
+"""The field that is swept: how its values make mechanisms, and what an axis calls it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from jaxacct.mechanisms._fields import find_field, spec_at, with_fields
 
 
 def words_for(mechanism: Mechanism, field: str) -> str:
-    """What an axis calls `field` of `mechanism`; where it has no such field, the name in words.
+    """The axis label for `field` of `mechanism`; if it has no such field, the name in words.
 
     >>> from jaxacct.mechanisms import Gaussian, RandomAllocation
     >>> run = RandomAllocation(Gaussian(1.0), num_steps=100)
@@ -22,7 +22,7 @@ def words_for(mechanism: Mechanism, field: str) -> str:
 
 
 def maker(mechanism: Mechanism | Callable[[Any], Mechanism], field: str) -> Callable[[Any], Mechanism]:
-    """How a value of `field` makes a mechanism: `mechanism` itself if it is a function, else a copy with it set.
+    """The function from a value of `field` to a mechanism: `mechanism` itself, or one that sets the field in a copy.
 
     Raises:
       ValueError: if `mechanism` has no such field, or several.

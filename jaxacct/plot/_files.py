@@ -6,7 +6,7 @@ from matplotlib.backend_bases import FigureCanvasBase
 
 
 def check_path(name: str, path: str) -> None:
-    """Raises ValueError if no picture can be written to `path`, before the work that it shows."""
+    """Raises ValueError if no picture can be written to `path`, before anything is computed."""
     folder, kind = os.path.dirname(path) or ".", os.path.splitext(path)[1].removeprefix(".")
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise ValueError(f"{name} {path}: {folder!r} is not a directory that can be written to")

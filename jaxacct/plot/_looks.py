@@ -1,4 +1,4 @@
-"""One name and one colour for each scheme, so that it looks the same in every picture."""
+"""One name and one colour for each scheme, so that it looks the same in every figure."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class Look(NamedTuple):
     color: str
 
 
-# Names tell an adjacency other than adding or removing a record. Colours: Okabe and Ito's palette, told apart with any
+# Names state an adjacency other than adding or removing a record. Colours: Okabe and Ito's palette, told apart with any
 # of the usual kinds of colour vision.
 _UNAMPLIFIED = "#404040"
 _OTHER = "#56B4E9"

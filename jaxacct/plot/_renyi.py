@@ -33,7 +33,7 @@ def rdp_curve(
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Certified Renyi divergence of `mechanism` against the order, the worse of both directions.
+    """Certified Renyi divergence of `mechanism` against the order, in the worse direction at each order.
 
     With a `target_delta`, the order that converts to the smallest epsilon is marked, and the legend gives that epsilon.
 

@@ -23,7 +23,7 @@ _MARKERS = "os^Dv*"
 
 @runtime_checkable
 class _Sweep(Protocol):
-    """What is drawn of a `jaxacct.sweeping.SweepResult`, which is built on this module."""
+    """The parts of a `jaxacct.sweeping.SweepResult` that are drawn; `sweeping` imports this module, not the reverse."""
 
     @property
     def quantity(self) -> str: ...
@@ -38,13 +38,14 @@ class _Sweep(Protocol):
 
 
 def sweep_result(found: _Sweep, *, ax: Axes | None = None) -> Axes | tuple[Axes, ...]:
-    """A sweep of one field as a line, of two as lines or a map with contours, of three in panels.
+    """Draws a sweep of one field as a line, of two as lines or a map with contours, of three in panels.
 
-    Of two fields the shorter one has a line for each value, or both span a map where it has more than six; of three
-    the shortest has a panel for each value, on one scale. Points without a bound, or not reached, are left out.
+    With two fields, each value of the shorter one gets a line; if it has more than six values, both span a map. With
+    three fields, each value of the shortest one gets a panel, all on one scale. Points without a bound, or not reached,
+    are left out.
 
     Args:
-      found: what `jaxacct.sweep` returned; fields that were swept side by side are drawn against the first of them.
+      found: what `jaxacct.sweep` returned; zipped fields are drawn against the first of them.
       ax: matplotlib axes; None for those of a new figure. Panels make their own.
 
     Returns:
@@ -170,7 +171,7 @@ def _tick(value: float, position: Any = None) -> str:
 
 
 def _words(name: str) -> str:
-    """What an axis is called by the last part of its field's name."""
+    """The axis label for the last part of a field's name."""
     field = name.rpartition(".")[2]
     return _WORDS.get(field, field.replace("_", " "))
 

@@ -1,4 +1,4 @@
-"""What an adversary can tell: trade-off and ROC curves."""
+"""What a membership test can reach: trade-off and ROC curves."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,16 +29,16 @@ def tradeoff_curve(
 ) -> Axes:
     """The smallest false negative rate of any test of whether one record took part, against its false positive rate.
 
-    The line is `tradeoff`'s certified lower bound: no test has its pair of errors below it. The diagonal is what
-    guessing achieves, and all that is possible under perfect privacy.
+    The line is `tradeoff`'s certified lower bound: no test has a pair of error rates below it. The diagonal is what
+    guessing achieves, which is all that is possible under perfect privacy.
 
     Args:
       mechanism: a mechanism with scalar fields, or an upper `Pld`.
       false_positive_rates: float array [N] in [0, 1], N >= 2; None for all of [0, 1].
       label: name in the legend; None for the scheme's.
       ax: matplotlib axes; None for those of a new figure.
-      measure, target: what was calibrated to, as for `jaxacct.calibrate`, to mark: a point for a true positive rate,
-        else the line that the curve must not cross.
+      measure, target: a calibration target to mark, as for `jaxacct.calibrate`: a point for a true positive rate,
+        otherwise the line that the curve must not cross.
 
     Returns:
       The axes.
@@ -76,7 +76,7 @@ def roc_curve(
     """The largest true positive rate of any test of whether one record took part, on logarithmic axes.
 
     ``1 - tradeoff``, a certified upper bound: what membership inference can reach at the small false positive rates
-    that matter. Arguments and errors as for `tradeoff_curve`, the rates > 0; None for 1e-6 to 1.
+    that matter. Arguments and errors are as for `tradeoff_curve`, but rates must be > 0; None for 1e-6 to 1.
 
     >>> import jaxacct as ja
     >>> from jaxacct import plot
@@ -107,7 +107,7 @@ def _mark(
     rates: NDArray[Any],
     height: Callable[[NDArray[Any]], NDArray[Any]],
 ) -> None:
-    """Marks what a target asks for, at `height` of its false negative rates."""
+    """Marks the target, at `height` of its false negative rates."""
     if measure is None and target is None:
         return
     if measure is None or target is None:

@@ -20,12 +20,11 @@ def solve_decreasing(
     low: jax.Array,
     high: jax.Array,
     *params: jax.Array,
-    start: Any = None,
 ) -> jax.Array:
     """The least x in [low, high] that was found to have ``f(x) <= 0``, [L]; inf if ``f(high) > 0``.
 
     ``fn(x, *params)`` returns f(x) [L], decreasing in x lane by lane, and its slope (used as a guide only).
-    Both ends are evaluated first, or the upper one and `start` [L]. Then each step is Newton's if that stays inside the
+    Both ends are evaluated first. Then each step is Newton's if that stays inside the
     bracket, else a bisection; the number of steps is fixed, so that a batch does not wait for its slowest lane.
     Newton's method converges from one side and may never move the safe end, so the last steps probe just above the
     root. The answer is always a point at which `fn` was evaluated and found <= 0, never the approximate root.
@@ -49,8 +48,7 @@ def solve_decreasing(
             gap = xp.ldexp(1.0, xp.maximum(2 * (i - _NUM_NEWTON), 0).astype(xp.int32) - 52)
             probe = xp.clip(root + xp.abs(root) * gap, low, high)
             ahead = xp.where(i < _NUM_NEWTON, guess, probe)
-            first = low if start is None else xp.clip(start, low, high)
-            return xp.where(i == 0, first, ahead), root, low, high, feasible
+            return xp.where(i == 0, low, ahead), root, low, high, feasible
 
         init = (high, high, low, high, xp.ones_like(high, bool))
         if is_jax(low, high, *params):

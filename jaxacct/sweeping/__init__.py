@@ -30,7 +30,7 @@ from jaxacct.workers import FailedChunk, Workers, one_thread, workers_of
 # points in a chunk where one program answers them all, on the CPU (seconds at most) and elsewhere
 _LANES, _LANES_ELSEWHERE = 128, 1024
 _PAUSE = 1.0  # seconds after which a file is given the rows that are done
-_MANY = 256  # points from which on programs are compiled for speed, where they answer
+_MANY = 256  # from so many points on, programs are compiled for speed
 
 __all__ = [
     "FailedChunk",
@@ -68,36 +68,36 @@ def sweep(
 ) -> SweepResult:
     """`jaxacct.epsilon` (or `jaxacct.delta`, or a measure) at every point of a grid, in chunks, saved as it goes.
 
-    Chunks have one size, so every program is compiled once; a chunk takes at most 64 MiB of working memory, 1 GiB on an
-    accelerator, or that of one point, the rest of a sweep 8 bytes for each point and axis.
+    All chunks have the same size, so every program is compiled once. A chunk takes at most 64 MiB of working memory (1
+    GiB on an accelerator), or what one point takes; the rest of a sweep takes 8 bytes for each point and axis.
 
     Args:
-      mechanism: a mechanism with scalar fields. What it holds for the fields in `grid` is ignored and may be None.
+      mechanism: a mechanism with scalar fields. Its values of the fields in `grid` are ignored and may be None.
       grid: field name -> one-dimensional array. Names as in `jaxacct.calibrate`; "target_delta" or "target_epsilon"
         sweeps the target.
       target_delta: float in (0, 1), for epsilons; or
       target_epsilon: float >= 0, for deltas; or
-      measure: a description of `jaxacct.measures`, for that number; no target, method, direction, precision or orders.
+      measure: a measure of `jaxacct.measures`, for its values; no target, method, direction, precision or orders then.
       method, direction, precision: as for `jaxacct.epsilon`.
-      orders: Renyi orders, to answer by `jaxacct.rdp` at these instead: one program, no other method.
+      orders: Renyi orders, to answer by `jaxacct.rdp` at these orders alone: one program, no other method.
       neighboring_relation: as for `jaxacct.epsilon`.
       layout: "product": every combination is a point; "zipped": the arrays have one length and are paired up.
-      chunk_size: points in one chunk; None for 128 on the CPU and 1024 elsewhere, or on the host 128, 16 or 1, by what
-        asking points together spares; these are saved every second, chunks of a given size each when it is done.
-      mesh: devices over which the points of each chunk are spread, one accelerator or more, also of several processes
+      chunk_size: points in one chunk. None for 128 on the CPU and 1024 elsewhere; where NumPy answers on the host, 128,
+        16 or 1, depending on how much time answering points together saves. Chunks of these sizes are saved every
+        second; chunks of a given size are each saved when done.
+      mesh: devices over which the points of each chunk are spread: one accelerator or more, also of several processes
         (`jax.distributed`; every process makes the same call, process 0 writes). Compiled programs answer there, as
-        inside `jit`: without `precision` and `method` the laws, where a mechanism has them, whose upper bounds are
-        within 0.3 % of the certified upper end at nearly all settings.
+        inside `jit`: without `precision` and `method`, by the method "laws" if the mechanism has them, whose upper
+        bounds are within 0.3 % of the certified upper bound on the host at nearly all settings.
       executor: what answers the chunks: any `concurrent.futures.Executor` (a `ProcessPoolExecutor` of spawned
         processes, Dask's ``client.get_executor()``, mpi4py's, loky's), a function that makes one, a `Workers` that also
-        says how it is used, or a number of processes of this machine. None for this process and, on the CPU, as many
-        more as there are cores once what is left would take it long. Answers and file are the same to the last bit
-        whichever it is, on processors of one kind.
+        says how it is used, or a number of processes on this machine. None for this process and, on the CPU, a process
+        for each core if the remaining points would take long. On processors of one kind, answers and file are the same
+        to the last bit whichever is used.
       progress: True for a tqdm bar, or lines on standard error without tqdm; or a function of (done, total).
-      out: path of a file of comma-separated values, written as chunks are done; its settings are in
-        "PATH.json" beside it; chunks
-        that overtake others wait in a second file beside it, "PATH.later".
-      resume: whether to continue the sweep in `out`, if it is there. The outcome is the same to the last bit.
+      out: path of a file of comma-separated values, written as chunks are done; its settings are in "PATH.json" beside
+        it. Chunks that finish out of order wait in a second file beside it, "PATH.later".
+      resume: whether to continue the sweep in `out`, if that exists. The result is the same to the last bit.
 
     Returns:
       A `SweepResult`.
@@ -162,7 +162,7 @@ def sweep(
 
 
 def grid_of(grid: Any, layout: Layout, labels: Mapping[str, str] | None = None) -> Grid:
-    """The checked points of `grid`; those of a `Grid` as they are."""
+    """The points of `grid`, checked; a `Grid` is returned as it is."""
     if isinstance(grid, Grid):
         return grid
     if not isinstance(grid, Mapping):

@@ -13,17 +13,17 @@ _LATER = ".later"  # the name of the second file ends so
 
 
 def check_folder(name: str, path: str | os.PathLike[str]) -> None:
-    """Looks whether a file can be written to `path`.
+    """Checks that a file can be written to `path`.
 
     Args:
       name: what the path is called in the error.
-      path: of the file.
+      path: the path of the file.
 
     Returns:
       None.
 
     Raises:
-      ValueError: if it is no path, or its directory is not there or cannot be written to.
+      ValueError: if it is not a path, or its directory does not exist or cannot be written to.
 
     >>> from jaxacct.sweeping import check_folder
     >>> check_folder("out", "found.csv")
@@ -36,7 +36,7 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
 
 
 def settings_path(path: str | os.PathLike[str]) -> str:
-    """Where the settings of a file of rows are: beside it, so that its rows are read as they are."""
+    """The path of the settings of a file of rows: a file beside it, so that the rows can be read as they are."""
     return f"{os.fspath(path)}.json"
 
 
@@ -51,7 +51,7 @@ def write_settings(path: str | os.PathLike[str], settings: dict[str, Any]) -> No
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The settings beside a file of rows, or on its first line, where they once were; None where there are none."""
+    """The settings beside a file of rows, or on its first line as in earlier versions; None if there are none."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             first = file.readline()
@@ -68,15 +68,15 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 class SweepFile:
     """Rows of comma-separated text below one line of names; the settings are in "PATH.json" (`settings_path`).
 
-    Chunks that come back before those in front of them wait in a second file, "PATH.later", until the rows reach them:
-    a line "number,value,value,.." for each. It is gone when the sweep is complete.
+    Chunks that finish out of order wait in a second file, "PATH.later", with a line "number,value,value,.." for each,
+    until all rows before them are written. It is removed when the sweep is complete.
 
     Args:
-      path: where.
-      settings: what must agree for a sweep to be resumed; JSON.
-      grid: of the sweep.
-      column: what the column of answers is called.
-      chunk_size: rows that are written at once.
+      path: the path of the file.
+      settings: what must agree for a sweep to be resumed, as JSON.
+      grid: the grid of the sweep.
+      column: the name of the column of answers.
+      chunk_size: the number of rows that are written at once.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class SweepFile:
 
     @property
     def path(self) -> str:
-        """Where the rows are."""
+        """The path of the file of rows."""
         return self._path
 
     def begin(self, found: NDArray[Any] | None, later: dict[int, NDArray[Any]], *, resume: bool) -> None:
-        """Makes the files hold the header and the rows of `found`, what `read` returned, and the chunks of `later`.
+        """Makes the files hold the header, the rows of `found` (what `read` returned) and the chunks of `later`.
 
         Raises:
           ValueError: if there is a file already and it is not to be resumed.
@@ -167,7 +167,7 @@ class SweepFile:
         return values
 
     def _difference(self, data: bytes) -> str:
-        """In which settings the file differs."""
+        """The settings in which the file differs, in words."""
         theirs = read_settings(self._path)
         if theirs is None and data.startswith(self._header):
             return f"out={self._path!r} needs its settings beside it, in {settings_path(self._path)!r}, to be resumed"
@@ -179,7 +179,7 @@ class SweepFile:
         return f"out={self._path!r} holds another sweep: {changes or 'other columns'}"
 
     def append(self, start: int, values: NDArray[Any]) -> None:
-        """Adds the rows of the points from `start` on; asked again after an interrupt, it begins where they begin."""
+        """Adds the rows of the points from `start` on; called again after an interrupt, it begins at the same place."""
         points = self._grid.points(start, start + values.size)
         data = "".join(rows(points, values)).encode()
         os.truncate(self._path, self._end)
@@ -209,7 +209,7 @@ class SweepFile:
 
 
 def _chunk_of(line: bytes) -> tuple[int, NDArray[Any]]:
-    """A chunk's number and values; number -1 for a line that is not whole."""
+    """A chunk's number and values; the number is -1 for an incomplete line."""
     try:
         number, *values = line.decode().split(",")
         return (int(number) if line.endswith(b"\n") else -1), np.array(values, np.float64)

@@ -38,7 +38,7 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the answers."""
+        """The shape of the answers."""
         lengths = tuple(axis.shape[0] for axis in self.axes.values())
         return lengths if self.layout is Layout.PRODUCT else lengths[:1]
 
@@ -70,12 +70,12 @@ def rows(points: dict[str, NDArray[Any]], values: NDArray[Any]) -> Iterator[str]
 
 
 def column_of(quantity: str, bound: Bound) -> str:
-    """What the column of answers is called: an estimate is never taken for a bound."""
+    """The name of the column of answers: estimates have another one, so that they are not taken for bounds."""
     return f"{quantity}_estimate" if bound is Bound.ESTIMATE else quantity
 
 
 def grid_settings(grid: Grid, bound: Bound) -> dict[str, Any]:
-    """What a file says of a grid: layout and axes, [name, column, type, values]; the rows hold those side by side."""
+    """The settings of a grid in a file: layout and axes, [name, column, type, values]; the rows hold zipped values."""
     inside = grid.layout is Layout.PRODUCT
     axes = [
         [name, column, values.dtype.str, values.tolist() if inside else None]

@@ -27,7 +27,7 @@ class Measured(Question):
 
     @property
     def worst(self) -> float:
-        """What always holds."""
+        """The value that always holds."""
         return self.measure.worst
 
     def at(self, points: dict[str, NDArray[Any]]) -> tuple[Any, Any]:
@@ -41,7 +41,7 @@ class Measured(Question):
         return np.array([self.measure(self._described(point)) for point in asked], np.float64)
 
     def bound(self, points: dict[str, NDArray[Any]]) -> Bound:
-        """The measure's."""
+        """The kind of bound that the measure gives."""
         del points
         return self.measure.bound
 
@@ -56,12 +56,12 @@ class Measured(Question):
         return 1
 
     def settings(self) -> dict[str, Any]:
-        """With the measure."""
+        """The settings of the question, with the measure."""
         return {**super().settings(), "measure": repr(self.measure)}
 
 
 def measured(mechanism: Mechanism, grid: Grid, measure: Any, others: dict[str, Any]) -> Measured:
-    """The question of a sweep of a measure; raises ValueError if it is none."""
+    """The question of a sweep of a measure; raises ValueError if it is not valid."""
     if not isinstance(measure, Measure):
         raise ValueError(f"measure={measure!r} must be one of jaxacct.measures, as measures.Advantage()")
     for name, value in others.items():

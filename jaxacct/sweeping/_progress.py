@@ -9,11 +9,11 @@ _INTERVAL = 1.0  # seconds between lines
 
 
 class Progress:
-    """Tells how many points are done: to tqdm if it is installed, else on standard error; or to a function.
+    """Reports how many points are done: by tqdm if it is installed, else on standard error; or to a function.
 
     Args:
-      wanted: whether to, or ``(done, total) -> None``.
-      total: points.
+      wanted: whether to report, or a function ``(done, total) -> None``.
+      total: the number of points.
     """
 
     def __init__(self, wanted: bool | Callable[[int, int], Any], total: int):

@@ -32,7 +32,7 @@ class Question:
     """`jaxacct.epsilon` or `jaxacct.delta`, with its fixed arguments.
 
     Attributes:
-      mechanism: what it holds for the swept fields is ignored.
+      mechanism: its values of the swept fields are ignored.
       paths: axis name -> keys of the field; targets have none.
       query: EPSILON or DELTA.
       target: its fixed value; None where it is swept.
@@ -83,7 +83,7 @@ class Question:
         return found.low if named(question).bound is Bound.LOWER else found.high
 
     def _asked(self, mechanism: Mechanism, target: Any) -> Asked:
-        """The question about some points; lower bounds may be named too."""
+        """The question about some points; the method may be a lower bound."""
         question = question_of(
             mechanism,
             self.query,
@@ -109,10 +109,10 @@ class Question:
         return all(isinstance(step.method, LaneMethod) for step in plan(self._asked(mechanism, target)))
 
     def num_at_once(self, points: dict[str, NDArray[Any]]) -> int:
-        """Points that are asked together where the host answers: as many as spare time and take a second or two.
+        """The number of points that are answered together on the host: as many as save time and take a second or two.
 
-        A function of the question alone, since points that are bracketed together may differ in their last digits from
-        points that are asked one by one.
+        It depends on the question alone, since points that are answered together may differ in their last digits from
+        points that are answered one by one.
         """
         method = plan(self._asked(*self.at(points)))[0].method
         if not isinstance(method, BracketMethod):
@@ -128,7 +128,7 @@ class Question:
         return {"words": {name: spec.words for name, spec in specs.items()}, "units": units}
 
     def settings(self) -> dict[str, Any]:
-        """What decides the answers besides the grid, as JSON."""
+        """Everything besides the grid that decides the answers, as JSON."""
         leaves, structure = _trees.flatten(with_fields(self.mechanism, dict.fromkeys(self.paths.values(), UNKNOWN)))
         try:
             version = importlib.metadata.version("jaxacct")
@@ -167,7 +167,7 @@ def question(
     precision: float | None,
     orders: Any,
 ) -> Question:
-    """The question of a sweep; raises ValueError if it is none."""
+    """The question of a sweep; raises ValueError if it is not valid."""
     if is_traced(mechanism, targets):
         raise ValueError(f"mechanism={mechanism!r} must be of concrete numbers: a sweep cannot run inside jit or grad")
     given = [name for name in _TARGETS if targets[name] is not None or name in grid.axes]

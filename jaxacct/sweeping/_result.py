@@ -25,15 +25,16 @@ class SweepResult:
     Attributes:
       quantity: "epsilon" or "delta", or the name of a measure.
       grid: its axes and how they combine.
-      values: float64 of the grid's shape. Where a sweep was interrupted, points not reached hold what is always true
-        (epsilon inf, delta 1; 0 of a lower bound).
-      bound: what the values are.
+      values: float64 of the grid's shape. If a sweep was interrupted, points that were not reached hold the trivial
+        bound (epsilon inf, delta 1; 0 for a lower bound).
+      bound: what the values are: upper bounds, lower bounds or estimates.
       num_done: how many points were answered.
-      target: the delta, or the epsilon, at which; None where it was swept.
-      answered: bool [number of points], which ones, in the order of `to_numpy`; None for the first `num_done`.
+      target: the delta, or the epsilon, that was asked about; None if it was swept.
+      answered: bool [number of points], which points were answered, in the order of `to_numpy`; None for the first
+        `num_done`.
       question: what was asked, as JSON: version, mechanism, numbers, method, direction, precision, orders, and the
         words and units of the axes.
-      num_again: chunks that an executor was sent again.
+      num_again: the number of chunks that were sent to an executor again.
 
     >>> import jaxacct as ja
     >>> found = ja.sweep(ja.Gaussian(None), {"noise_multiplier": [1.0, 2.0]}, target_delta=1e-6)
@@ -81,7 +82,7 @@ class SweepResult:
     def columns(self) -> dict[str, NDArray[Any]]:
         """The axes' values and, last, the answer at every point that was answered, [num_done] each.
 
-        Answers are called by their quantity; estimates "epsilon_estimate" or "delta_estimate".
+        The answers' column has the name of the quantity; for estimates "epsilon_estimate" or "delta_estimate".
         """
         numbers = np.arange(self.num_done) if self.answered is None else np.flatnonzero(self.answered)
         points = dict(zip(self.grid.columns, self.grid.at(numbers).values(), strict=True))
@@ -102,7 +103,7 @@ class SweepResult:
     def to_xarray(self) -> Any:
         """An xarray array: axes by name, with words and units, the question as attributes; xarray must be installed.
 
-        The axes are dimensions where every combination is a point, coordinates of "point" where they go side by side.
+        The axes are dimensions if every combination is a point, and coordinates of "point" if they are zipped.
         """
         return _tables.labelled(self.quantity, self.grid, self.values, self.settings())
 
@@ -126,7 +127,7 @@ class SweepResult:
     def load(cls, path: str | os.PathLike[str]) -> "SweepResult":
         """What `to_csv`, `to_parquet` or `jaxacct.sweep` wrote to `path`, also of a sweep that was interrupted.
 
-        Of points side by side those in the file are the grid.
+        For a zipped layout, the points in the file are the grid.
 
         Raises:
           ValueError: if the file is not that of a sweep.
@@ -134,13 +135,13 @@ class SweepResult:
         return cls(**_tables.read(path))
 
     def plot(self, ax: Any = None) -> Any:
-        """`jaxacct.plot.sweep_result` of it: a line, lines, a map with contours, or panels; matplotlib is needed."""
+        """`jaxacct.plot.sweep_result` of this: a line, lines, a map with contours, or panels; needs matplotlib."""
         from jaxacct.plot import sweep_result
 
         return sweep_result(self, ax=ax)
 
     def settings(self) -> dict[str, Any]:
-        """The question, and what makes this result of a table of its points; JSON."""
+        """The question, and what is needed to restore this result from a table of its points, as JSON."""
         return {
             **self.question,
             "quantity": self.quantity,
@@ -164,9 +165,9 @@ class SweepInterrupted(KeyboardInterrupt):
 
 
 class SweepFailedError(RuntimeError):
-    """Chunks of a sweep failed for good: `failed` lists them, `partial` is the `SweepResult` of the others.
+    """Chunks of a sweep failed permanently: `failed` lists them, `partial` is the `SweepResult` of the others.
 
-    The file of the sweep holds the others too: with `resume=True` only what is missing is asked again.
+    The file of the sweep holds the others too: with `resume=True` only the missing points are computed.
 
     >>> from jaxacct.sweeping import SweepFailedError
     >>> issubclass(SweepFailedError, RuntimeError)

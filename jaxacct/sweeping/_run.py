@@ -22,9 +22,9 @@ from jaxacct.sweeping._question import Question
 from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepResult
 from jaxacct.workers import FailedChunk, Spread, Workers, num_cores, workers_of
 
-_LOOK = 2.0  # seconds of work here after which more processes are thought of
-_START = 10.0  # seconds that they are given to start, import and compile: twice what two of them took on a busy machine
-_GAIN = 0.8  # share of the time that is left that they may take
+_LOOK = 2.0  # seconds of work here after which more processes are considered
+_START = 10.0  # seconds that they take to start, import and compile: twice what two of them took on a busy machine
+_GAIN = 0.8  # they are used if they take at most this share of the time left
 _MOST_PROCESSES = 16  # each takes 170 MB, and what its programs need
 
 
@@ -37,9 +37,10 @@ class Chunk:
 
     Attributes:
       ask: the question.
-      size: of a full chunk; shorter ones are filled up with their last point, as another size would be another program.
-        0 where each point is answered by itself.
-      is_of_many: whether the sweep has so many points that programs compiled for speed pay, for few points too.
+      size: the size of a full chunk; shorter ones are padded with their last point, since another size would need
+        another program. 0 if each point is answered by itself.
+      is_of_many: whether the sweep has so many points that compiling programs for speed pays off, also for small
+        chunks.
     """
 
     ask: Question
@@ -63,8 +64,8 @@ class Run:
       bound: what the answers are.
       settings: the question, as JSON.
       is_shared: whether several processes of `jax.distributed` may take part.
-      pause: seconds after which a file is given the rows that are done.
-      workers: who answers; None for this process.
+      pause: seconds after which finished rows are written to the file.
+      workers: what answers the chunks; None for this process.
       may_use_cores: whether processes of this machine may join where that is faster.
     """
 
@@ -113,7 +114,7 @@ class Run:
         return self.grid.points(start, min(start + self.chunk_size, self.grid.size))
 
     def _answers(self, numbers: NDArray[Any], outcome: _Outcome) -> _Answers:
-        """(number, answers) of chunks as they are done; None now and then where that takes long."""
+        """(number, answers) of chunks as they are done; None now and then if that takes long."""
         if self.workers is not None:
             yield from self._spread(self.workers, numbers, outcome)
             return
@@ -132,7 +133,7 @@ class Run:
                 if (workers := _worth_it(here, cpu / wall)) is not None and _can_be_sent(self.chunk):
                     yield from self._spread(workers, rest, outcome)
                     for failed in outcome.failed:
-                        yield failed.number, self.chunk(self._points(failed.number))  # which says what is wrong
+                        yield failed.number, self.chunk(self._points(failed.number))  # to raise the error itself
                     outcome.failed = ()
                     return
 
@@ -161,14 +162,14 @@ class Run:
 
 @dataclasses.dataclass
 class _Outcome:
-    """Of an executor: the chunks that failed for good, and how many were sent again."""
+    """Of an executor: the chunks that failed permanently, and how many were sent again."""
 
     failed: tuple[FailedChunk, ...] = ()
     num_again: int = 0
 
 
 class _SoFar:
-    """What is known of the answers, and how much of it is in the file."""
+    """The answers so far, and how many of them are in the file."""
 
     def __init__(self, run: Run):
         self._run = run
@@ -223,7 +224,7 @@ class _SoFar:
         return slice(number * size, min((number + 1) * size, self._run.grid.size))
 
     def save(self, file: SweepFile) -> None:
-        """Gives the file the rows that follow on those in it, and the second one the chunks that do not."""
+        """Appends to the file the rows that continue it, and to the second file the chunks that do not."""
         front = self._saved
         while front < self._run.grid.size and self.answered[front]:
             front = min(front + self._run.chunk_size, self._run.grid.size)
@@ -239,7 +240,7 @@ class _SoFar:
 
 
 def _worth_it(here: float, cores_used: float) -> Workers | None:
-    """Processes of this machine for work of so many seconds on so many of its cores, or None where they gain little."""
+    """Processes of this machine for the work left (seconds here, cores used), or None if they would gain little."""
     number = min(num_cores(), _MOST_PROCESSES)
     there = _START + here * max(1.0, cores_used) / number
     is_alone = multiprocessing.current_process().daemon or jax.process_count() > 1 or jax.default_backend() != "cpu"
@@ -249,7 +250,7 @@ def _worth_it(here: float, cores_used: float) -> Workers | None:
 
 
 def _can_be_sent(chunk: Chunk) -> bool:
-    """Whether processes that do not run the user's script could read a chunk's question."""
+    """Whether processes that do not run the user's script can unpickle a chunk's question."""
     import pickle
 
     try:

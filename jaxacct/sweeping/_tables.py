@@ -113,12 +113,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _worst(quantity: str) -> float:
-    """The upper bound that always holds; raises ValueError for what no sweep answers."""
+    """The upper bound that always holds; raises ValueError for a quantity that no sweep answers."""
     return KINDS[quantity].worst if quantity in KINDS else Query(quantity).worst
 
 
 def _numbers(grid: Grid, points: list[NDArray[Any]]) -> NDArray[Any]:
-    """The numbers of some points of a grid, by their values."""
+    """The numbers of some points of a grid, found from their values."""
     size = points[0].size
     first = grid.points(0, min(size, grid.size)).values()
     if size <= grid.size and all(map(np.array_equal, first, points)):

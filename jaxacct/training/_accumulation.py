@@ -11,25 +11,25 @@ MOST_BATCHES = 512  # of one release: the number of those that a record is in is
 
 
 def accumulated(run: Mechanism | Batches, *, batches: int) -> Mechanism:
-    """What is run where every noise release is of `batches` of the sampled batches of `run`, added up.
+    """The mechanism in which each noise release covers `batches` sampled batches of `run`, added up before the noise.
 
-    As ``optax.MultiSteps(count_releases(noise), batches, use_grad_mean=False)`` makes them, whose noise multiplier is
-    that of the noise over the clipping norm of one record in one batch. Under Poisson sampling with probability q a
-    record is in Binomial(batches, q) of them, and adds so many clipping norms: a `MixtureOfGaussians`. Under random
-    allocation of one step an epoch, and with schedules of it, it is in one of num_steps / batches releases.
+    This is what ``optax.MultiSteps(count_releases(noise), batches, use_grad_mean=False)`` releases; the noise
+    multiplier is the noise over the clipping norm of one record in one batch. Under Poisson sampling with probability q
+    a record is in Binomial(batches, q) of the batches, and adds as many clipping norms: a `MixtureOfGaussians`. Under
+    random allocation of one step an epoch, with or without a schedule, it is in one of num_steps / batches releases.
 
-    One sampled batch that is cut into pieces is no such release, but one of `run` itself: see `private_gradients`.
+    One sampled batch that is cut into pieces is not such a release, but one of `run` itself: see `private_gradients`.
 
     Args:
       run: the mechanism whose batches are drawn, or the batches.
-      batches: whole number in [1, 512], which divides the number of its steps.
+      batches: whole number in [1, 512], which divides the number of steps of `run`.
 
     Returns:
-      A mechanism of as many releases as are made.
+      A mechanism with one step for each noise release.
 
     Raises:
-      ValueError: if `batches` is out of range, leaves a batch over, or no analysis of such a release is known: of other
-        noise, of several steps an epoch, of batches of one size.
+      ValueError: if `batches` is out of range, does not divide the number of steps, or if no analysis of such releases
+        is known: for other than Gaussian noise, several steps an epoch, or batches of a fixed size.
 
     >>> import jaxacct as ja
     >>> from jaxacct import training

@@ -1,4 +1,4 @@
-"""Clipping norms that follow the gradients: how many are within is released beside their sum."""
+"""Clipping norms that adapt to the gradients, by also releasing how many gradients were within the norm."""
 
 import dataclasses
 import math
@@ -15,25 +15,24 @@ _UP = 1.0 + 2.0**-40  # of a quotient with a root
 
 @dataclasses.dataclass(frozen=True)
 class AdaptiveClipping:
-    """A clipping norm that follows a quantile of the records' gradient norms, at no cost beyond that of the run.
+    """A clipping norm that follows a quantile of the records' gradient norms, at no privacy cost beyond the run's.
 
     Andrew, Thakkar, McMahan & Ramaswamy 2021, "Differentially private learning with adaptive clipping" (arXiv
     1905.03871). Each step also releases how many records were within the norm, as a sum of +1/2 for those that were and
-    -1/2 for those that were not, plus N(0, count_noise^2). By its halves a record moves that sum by 1/2; by counting
-    ones and zeros it would move it by 1, and need twice the noise. Of the two releases of one batch together
+    -1/2 for those that were not, plus N(0, count_noise^2). Counted in halves, a record moves that sum by 1/2; with ones
+    and zeros it would move it by 1, and need twice the noise. The two releases of one batch together have
 
         1/sigma^2 = 1/sigma_gradients^2 + 1/(2 count_noise)^2,
 
-    (Theorem 1 there; `Composed` inside `PoissonSampled` says why it holds under sampling), so that gradients get so
-    much more noise that `run`, with its sigma, describes both. Then norm <- norm exp(-learning_rate (share -
-    quantile)).
+    (Theorem 1 there; `Composed` inside `PoissonSampled` says why it holds under sampling), so the gradients get more
+    noise, such that `run`, with its sigma, describes both. Then norm <- norm exp(-learning_rate (share - quantile)).
 
     Args:
       initial: the first clipping norm, in [2^-64, 2^64].
-      quantile: in [0, 1], the share of records that are to be within the norm.
+      quantile: in [0, 1], the share of records that should be within the norm.
       learning_rate: > 0.
       count_noise: standard deviation of the noise on the sum of halves, in records; None for a twentieth of the batch
-        size, as in the paper. More than half of the run's noise multiplier.
+        size, as in the paper. It must be more than half of the run's noise multiplier.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -62,7 +61,7 @@ class AdaptiveClipping:
         return rounded_up(batch_size / 20.0 if self.count_noise is None else float(self.count_noise))
 
     def of_gradients(self, noise: float, batch_size: float) -> float:
-        """The noise multiplier of the gradients of a release that has `noise` in all, rounded up."""
+        """The noise multiplier for the gradients of a release whose combined multiplier is `noise`, rounded up."""
         of_count = 2.0 * self.noise_of_count(batch_size)
         if of_count <= noise:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The batches that a mechanism describes, each a function of the key and the step."""
+"""The batches that a mechanism describes; each batch is a function of the key and the step."""
 
 import dataclasses
 import functools
@@ -30,9 +30,9 @@ from jaxacct.training._grain import PaddedSource, RecordSampler
 from jaxacct.training._phases import Epoch, check_scalar
 from jaxacct.training._words import Words, secret_bytes
 
-_MOST_RECORDS = 2**31 - 2  # an index is an int32, and a neighbour has a record more
+_MOST_RECORDS = 2**31 - 2  # an index is an int32, and a neighbouring data set has one more record
 _MOST_STEPS = 2**31 - 1  # what the counters count
-_OVERFLOW = 1e-15  # probability that some batch of the run does not fit into the size that is chosen for it
+_OVERFLOW = 1e-15  # probability that some batch of the run exceeds the size chosen by default
 _ROUND_UP = 1.0 + 2.0**-50  # a product of two doubles, and a sum of two
 
 
@@ -52,9 +52,10 @@ class Batch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-    """What `batches` returns: a sequence of `Batch`, one for each step; to accounting, the run that it was drawn for.
+    """What `batches` returns: a sequence of `Batch`, one for each step; in accounting, the run that they were drawn
+    for.
 
-    `privacy_spent` and `steps_affordable` take it in place of a mechanism, and then count what truncation costs.
+    `privacy_spent` and `steps_affordable` take it in place of a mechanism, and then include the cost of truncation.
 
     Attributes:
       mechanism: what was described, a mechanism or an `Epoch`.
@@ -125,7 +126,7 @@ class Batches:
         return self.after(0)
 
     def after(self, num_steps: int) -> Iterator[Batch]:
-        """The batches after the first `num_steps`: those with which a run of as many releases continues."""
+        """The batches after the first `num_steps`: those with which a run continues after that many releases."""
         num_steps = checked_whole("num_steps", num_steps, 0, _MOST_STEPS)
         return map(self.__getitem__, range(num_steps, len(self)))
 
@@ -193,12 +194,12 @@ class Batches:
         return PaddedSource(records)
 
     def overflow(self, num_steps: int) -> float:
-        """Upper bound of the probability that any of `num_steps` batches is not what the mechanism says.
+        """Upper bound on the probability that any of `num_steps` batches differs from what the mechanism describes.
 
-        That is, that it has more than `max_batch_size` records, of which some were left out, in this data set or in one
-        with a record more: P(Binomial(num_records + 1, rate) > max_batch_size) for each step. Poisson sampling draws
-        sizes from probabilities rounded to 192 bits: 2^-128 more. Nothing is ever left out of num_records + 1 rows,
-        nor where the mechanism itself says how large batches are.
+        That is, that it has more than `max_batch_size` records, so that some were left out, in this data set or in one
+        with one more record: P(Binomial(num_records + 1, rate) > max_batch_size) for each step. Poisson sampling draws
+        sizes from probabilities rounded to 192 bits: 2^-128 more. Nothing is ever left out of num_records + 1 rows, nor
+        if the mechanism itself fixes the size of batches.
         """
         known = self._sampling.largest is not None
         tail = 0.0 if known else binomial_tail(self.num_records + 1, self._sampling.rate, self.max_batch_size)
@@ -206,7 +207,8 @@ class Batches:
         return min(1.0, (num_steps * tail + inexact) * _ROUND_UP)
 
     def excess_delta(self, epsilon: float, num_steps: int | None = None) -> float:
-        """What truncation adds to delta(`epsilon`) of the first `num_steps` steps: (1 + e^epsilon) times `overflow`.
+        """Upper bound on what truncation adds to delta(`epsilon`) in `num_steps` steps: (1 + e^epsilon) times
+        `overflow`.
 
         Run the truncated and the untruncated mechanism with the same randomness: they differ with a probability of at
         most tau = `overflow`, on both of two neighbours. So for every event S of the truncated M'
@@ -224,27 +226,27 @@ class Batches:
         return excess(self.overflow(len(self) if num_steps is None else num_steps), checked_number("epsilon", epsilon))
 
     def as_run(self) -> Run:
-        """What a statement is about: the whole run, and what its batches may differ by from what it says."""
+        """The whole run, for a privacy statement, with the probability that any of its batches was truncated."""
         described = self.mechanism.mechanism if isinstance(self.mechanism, Epoch) else self.mechanism
         return Run(described, self.overflow(len(self)))
 
     # What training asks of a phase:
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Those of the mechanism."""
+        """Descriptions of the first `number` releases: those of the mechanism."""
         return self.mechanism.releases(number)
 
     def noise_schedule(self) -> Schedule:
-        """That of the mechanism."""
+        """The noise of each release: the mechanism's schedule."""
         return self.mechanism.noise_schedule()
 
     @property
     def releases_per_epoch(self) -> int:
-        """Those of the mechanism."""
+        """The noise releases of one epoch of the mechanism."""
         return self.mechanism.releases_per_epoch
 
     def cheap_releases(self, epochs: int) -> int:
-        """Those of the mechanism."""
+        """The mechanism's own `cheap_releases`."""
         return self.mechanism.cheap_releases(epochs)
 
 
@@ -275,35 +277,35 @@ def batches(
     max_batch_size: int | None = None,
     shard: tuple[int, int] = (0, 1),
 ) -> Batches:
-    """The batches that `mechanism` describes: for each step the indices of its records, padded to one size.
+    """The `Batches` that `mechanism` describes: for each step the indices of its records, padded to one size.
 
     - `PoissonSampled`: each record joins each step with the same probability, independently.
     - `RandomAllocation`, `PartialAllocation`, `ScheduledAllocation`: in each epoch, each record joins a uniform set of
       k of its t steps, independently of the others (k = 1: balls and bins).
-    - `RandomAllocation` of `PoissonSampled`, cyclic Poisson sampling: so many groups in place of steps, whose sampled
-      steps come in turn.
-    - `FixedBatches`: in each step a uniform set of records, or records drawn one by one with replacement, of which one
-      may then stand in several rows of a batch.
-    - `TruncatedPoisson`: as `PoissonSampled`; of a batch that is too large a uniformly random subset is kept.
+    - `RandomAllocation` of `PoissonSampled` (cyclic Poisson sampling): each record is allocated to a group instead of a
+      step; the groups take turns, and each step samples from one of them.
+    - `FixedBatches`: in each step a uniform set of records, or records drawn one by one with replacement, in which case
+      one may fill several rows of a batch.
+    - `TruncatedPoisson`: as `PoissonSampled`; if a batch is too large, a uniformly random subset of it is kept.
     - `ShuffledBatches`, and `Epoch(Shuffled(...), num_steps)`: in each epoch, all records in a uniformly random order,
       cut into batches.
 
-    Batches have exactly that distribution, if the output of SHAKE-256 under a secret key is taken for fair coins. All
+    Batches have exactly this distribution if the output of SHAKE-256 under a secret key is taken for fair coins. All
     that the loop has to do is to let each record contribute once, clipped, wherever it is in a batch. Each batch is a
     function of `key` and the step alone: a run that is resumed continues with the batches that it would have had.
 
-    Batches differ in size, and sizes are secret, so each is padded to `max_batch_size` rows. What does not fit is left
-    out, a uniform choice of it; see `Batches.excess_delta` for what that costs. Without a choice of yours the size is
-    such that any batch of the run is truncated with probability at most 1e-15.
+    Batches differ in size, and sizes are secret, so each is padded to `max_batch_size` rows. If a batch has more
+    records, a uniformly random subset of it is kept; see `Batches.excess_delta` for what that costs. By default the
+    size is such that the probability that any batch of the run is truncated is at most 1e-15.
 
     Args:
       mechanism: what is to be accounted for; its number of steps, of all epochs, is the number of batches.
-      num_records: whole number in [1, 2^31 - 2], the size of the data set; of a shuffle its number of reports. Where a
-        mechanism says how many records there are, or was made by `from_epochs` for so many, that number.
-      key: of `jax.random`, a whole number >= 0, or bytes: anyone who knows it knows who took part. Use
+      num_records: whole number in [1, 2^31 - 2], the size of the data set; for a shuffle its number of reports. If the
+        mechanism states the number of records, or was made by `from_epochs`, it must be that number.
+      key: a key of `jax.random`, a whole number >= 0, or bytes. Anyone who knows it knows who took part. Use
         ``secrets.token_bytes(32)`` for a private run, kept where checkpoints are kept. One key for one run: a second
-        phase or run of the same law under the same key would draw the same batches again, which is not what composition
-        accounts for.
+        phase or run with the same sampling under the same key would draw the same batches again, which is not what
+        composition accounts for.
       max_batch_size: whole number >= 1, rows of a batch over all shards; None for as many as are needed.
       shard: (index, count), as ``(jax.process_index(), jax.process_count())``: the rows of each batch that this process
         takes, every count-th. All shards together hold the batch that one process would have.

@@ -1,4 +1,4 @@
-"""Sums of clipped records: none adds more than the clipping norm, rounding counted."""
+"""Sums of clipped records: no record adds more than the clipping norm, with rounding counted."""
 
 import functools
 import math
@@ -12,13 +12,13 @@ import jax.numpy as jnp
 _BLOCK = 2**14  # squares that are added up at once, in any order: a relative error of less than so many roundings
 _ROUNDING = 2.0**-24  # of a float32
 _OTHERS = 32.0  # roundings of quotients, products and roots, which some devices do by a few units in the last place
-_LEAST_SCALE = 2.0**-100  # what is smaller is no smaller in a norm
+_LEAST_SCALE = 2.0**-100  # the least number that a record's entries are divided by
 _LARGEST = 2.0**120  # entry of a record: one with a larger one counts as zero
 _LARGEST_RATIO = 2.0**80  # of an entry to the norm that it is clipped to, likewise
 
 
 class ClippedSum(NamedTuple):
-    """The sum of clipped records, and how many more of them were within the norm than not, in halves.
+    """The sum of clipped records, and half of how many more of them were within the norm than not.
 
     A record changes the sum by at most the clipping norm and `half_excess` by 1/2, whichever record it is: the count of
     those within the norm alone would change by up to 1.
@@ -63,12 +63,12 @@ def _sum_of_squares(leaf: jax.Array) -> jax.Array:
 
 
 def clipped_sum(leaves: Sequence[jax.Array], mask: jax.Array, l2_norm_clip: Any) -> ClippedSum:
-    """The sum over the rows where `mask` is of what remains of each when it is clipped to `l2_norm_clip`.
+    """The sum of the rows where `mask` is true, each clipped to `l2_norm_clip`: a `ClippedSum`.
 
-    A record with a gradient that is not finite counts as zero, and so does one with an entry beyond 2^80 times the
-    norm or 2^120. Norms are those of the record scaled by its largest entry, so that no square overflows or vanishes,
-    and the bound that they are held to is lower than the norm by all roundings there may be: half a unit of 2^-24 for
-    each number that is added in one go, of an axis of 1024 entries, say, less than 1e-4 in all.
+    A record with a gradient that is not finite counts as zero, and so does one with an entry beyond 2^80 times the norm
+    or 2^120. Norms are those of the record scaled by its largest entry, so that no square overflows or vanishes, and
+    the bound to which they are clipped is below `l2_norm_clip` by all possible rounding errors: half a unit of 2^-24
+    for each number that is added in one go; for an axis of 1024 entries, say, less than 1e-4 in all.
 
     Args:
       leaves: floats [B, ...] each, whose rows together are one record's gradient.

@@ -10,7 +10,7 @@ import optax  # type: ignore[import-untyped]
 from jaxacct._precision import is_traced
 from jaxacct._validate import checked_whole
 
-SATURATED = 2**31 - 1  # a counter that reached it has lost count
+SATURATED = 2**31 - 1  # a counter at this value has lost count
 _FIELD = "release_counts"
 _HELD = "batches_per_release"
 HOOK_FIELDS = (_FIELD, _HELD, "budget_spent")  # all that the hook and the guard add to a state
@@ -19,7 +19,7 @@ _MOST_PHASES = 127  # an index fits every integer type that a traced phase may h
 
 
 class ReleaseCountState(NamedTuple):
-    """The state of the hook: how many noise releases each phase has made, and nothing else.
+    """The state of the counter: how many noise releases each phase has made, and nothing else.
 
     >>> from jaxacct import training
     >>> training.track_privacy(num_phases=2).init({})
@@ -55,7 +55,8 @@ def phase_mask(phase: Any, num_phases: int) -> jax.Array:
     """bool [num_phases], true at `phase`; nowhere if a traced phase is out of range.
 
     Raises:
-      ValueError: if there are several phases and none is named, or `phase` is no integer, or concrete and out of range.
+      ValueError: if there are several phases and none is named, or `phase` is not an integer, or is concrete and out of
+        range.
     """
     if phase is None:
         if num_phases > 1:
@@ -77,17 +78,16 @@ def phase_mask(phase: Any, num_phases: int) -> jax.Array:
 def track_privacy(
     num_phases: int = 1, *, batches_per_release: int | None = None
 ) -> optax.GradientTransformationExtraArgs:
-    """A pass-through transform that counts its own updates; for an `optax.chain`, right behind the noise.
+    """A pass-through transform that counts its own updates; in an `optax.chain`, put it right after the noise.
 
-    Prefer `count_releases`, which cannot be in the wrong place. This one counts whatever passes *here*, which is right
-    only if every noise release passes exactly once. In these places it counts too few: inside
-    `optax.MultiSteps`, which `privacy_spent` refuses, or `optax.apply_if_finite` while the noise is outside (releases
-    that are accumulated, or skipped, were made all the same), and in an `optax.masked` or `optax.partition` branch that
-    is not always run.
+    Prefer `count_releases`, which cannot be in the wrong place. This one counts the updates that pass through *it*,
+    which is right only if every noise release passes exactly once. It counts too few inside `optax.MultiSteps`, which
+    `privacy_spent` refuses, or `optax.apply_if_finite` if the noise is outside (releases that are accumulated, or
+    skipped, were made all the same), and in an `optax.masked` or `optax.partition` branch that is not always run.
 
     Args:
       num_phases: how many phases, with noise or sampling of their own, are counted separately, in [1, 127].
-      batches_per_release: how many sampled batches are added up before each noise, as for `count_releases`.
+      batches_per_release: how many sampled batches are added up before noise is added, as for `count_releases`.
 
     Returns:
       A transform with the state `ReleaseCountState`, or `HeldReleaseCountState` if `batches_per_release` is given.
@@ -141,19 +141,19 @@ def track_privacy(
 def count_releases(
     noise_transform: optax.GradientTransformation, num_phases: int = 1, *, batches_per_release: int | None = None
 ) -> optax.GradientTransformationExtraArgs:
-    """`noise_transform`, with a count of its releases beside its state.
+    """Transform that is `noise_transform` with a count of its releases beside its state.
 
-    The count moves with the noise, so that it is right wherever the two are put: in `optax.chain`,
-    `optax.inject_hyperparams`, and so on. What a release is worth is another question: mechanisms describe releases of
-    one sampled batch. In `optax.chain(count_releases(noise), optax.MultiSteps(...))` each batch gets noise and is
-    counted. Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several, and a record more than
-    once: say how many by `batches_per_release`, and `privacy_spent` charges for that. Where nothing is said, it and a
-    `budget_guard` around it refuse. Batches that are added up before the noise in another way, by `optax.apply_every`
-    or by hand, are not seen from here: `batches_per_release` has to say it.
+    The count stays with the noise, so that it is right wherever the two are put: in `optax.chain`,
+    `optax.inject_hyperparams`, and so on. What a release costs is another question: mechanisms describe releases of one
+    sampled batch. In `optax.chain(count_releases(noise), optax.MultiSteps(...))` each batch gets noise and is counted.
+    Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several batches, and a record more than
+    once: give their number as `batches_per_release`, and `privacy_spent` charges for that. If it is not given,
+    `privacy_spent` raises an error, and so does a `budget_guard` around it. Batches that are added up before the noise
+    in another way, by `optax.apply_every` or by hand, cannot be seen from here: give `batches_per_release`.
 
-    Put `optax.apply_if_finite` *behind* the noise, ``chain(count_releases(noise), apply_if_finite(optimizer, 5))``,
-    where it judges what has been released already. Around the noise the count is right as well, but the step that is
-    left out shows that a private gradient was not finite, and no accounting covers that.
+    Put `optax.apply_if_finite` *after* the noise, ``chain(count_releases(noise), apply_if_finite(optimizer, 5))``,
+    where it examines what has already been released. Around the noise the count is right as well, but a skipped step
+    reveals that a private gradient was not finite, and no accounting covers that.
 
     The updates themselves are untouched; a compiled step gains a comparison and an addition of `num_phases` integers.
 
@@ -162,15 +162,15 @@ def count_releases(
         privatizer of jax_privacy, or a whole optimizer with one release in each update, as `optax.contrib.dpsgd`.
         For correlated noise (matrix factorisation) the count is right, but no mechanism here describes it.
       num_phases: as for `track_privacy`.
-      batches_per_release: whole number >= 1, how many sampled batches are added up before each noise; 1 where all that
-        is added up are pieces of one sampled batch. None, nothing said, for releases of what one update is given.
+      batches_per_release: whole number >= 1, how many sampled batches are added up before noise is added; 1 if what is
+        added up are pieces of one sampled batch. None if each release is of the batch that one update is given.
 
     Returns:
-      A transform whose state is the pair (state of `noise_transform`, that of `track_privacy`). With several phases its
-      update takes ``phase=``, as that of `track_privacy`, and passes it on with all other extra arguments.
+      A transform whose state is the pair (state of `noise_transform`, state of `track_privacy`). With several phases
+      its update takes ``phase=``, as for `track_privacy`, and passes it on with all other extra arguments.
 
     Raises:
-      ValueError: as for `track_privacy`; if `noise_transform` is no transform.
+      ValueError: as for `track_privacy`; if `noise_transform` is not a transform.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> from jaxacct import training
@@ -189,11 +189,11 @@ def count_releases(
 
 
 def release_counts(opt_state: Any) -> jax.Array:
-    """The counters in an optimizer's state, wherever in it they are: int32 [num_phases].
+    """The counts in an optimizer's state, wherever in it they are: int32 [num_phases].
 
     Looks for the one entry named `release_counts` in any tree: states of optax wrappers, a whole `TrainState`, an
-    `nnx.Optimizer`, a checkpoint restored as nested dicts. Works inside jit too. A count says how often noise was
-    added; how many sampled batches were added up before, inside `optax.MultiSteps`, it does not.
+    `nnx.Optimizer`, a checkpoint restored as nested dicts. Works inside jit too. A count says how many times noise was
+    added, not how many sampled batches were added up before, inside `optax.MultiSteps`.
 
     Args:
       opt_state: an optimizer's state, or any tree around it.
@@ -202,7 +202,7 @@ def release_counts(opt_state: Any) -> jax.Array:
       The array itself, int32 [num_phases]; 2^31 - 1 where a count was lost.
 
     Raises:
-      ValueError: if there is none, or several; if it is no one-dimensional array of integers.
+      ValueError: if there is none, or several; if it is not a one-dimensional array of integers.
 
     >>> import jax.numpy as jnp, optax
     >>> from jaxacct import training
@@ -215,11 +215,11 @@ def release_counts(opt_state: Any) -> jax.Array:
 
 
 def counts_of_batches(opt_state: Any) -> jax.Array:
-    """`release_counts` of releases of which it is known how many sampled batches each of them holds.
+    """`release_counts`, if it is known how many sampled batches each release holds: int32 [num_phases].
 
     Raises:
-      ValueError: as `release_counts`; if the count stands inside `optax.MultiSteps` and was not told. Known by the
-        fields of its state, so that restored dicts are seen through too.
+      ValueError: as `release_counts`; if the count is inside `optax.MultiSteps` and the number of batches was not
+        given. `MultiSteps` is recognised by the fields of its state, so also in restored dicts.
     """
     path, counts = _found(opt_state)
     paths = [other for other, _ in jax.tree_util.tree_leaves_with_path(opt_state)]
@@ -240,13 +240,13 @@ def counts_of_batches(opt_state: Any) -> jax.Array:
 
 
 def batches_in_release(opt_state: Any) -> Any:
-    """How many sampled batches each release holds, as far as `opt_state` says, a number or traced; else 1."""
+    """The number of sampled batches that each release holds, if `opt_state` records it (it may be traced); else 1."""
     found = field_of(opt_state, _HELD)
     return 1 if found is None else found
 
 
 def field_of(opt_state: Any, name: str) -> Any:
-    """The first leaf of a state that stands in a field of this name; None if there is none."""
+    """The first leaf of a state in a field of this name; None if there is none."""
     leaves = jax.tree_util.tree_leaves_with_path(opt_state)
     return next((leaf for path, leaf in leaves if name in map(_name, path)), None)
 

@@ -16,7 +16,7 @@ from jaxacct.training._words import Words
 _UNIT = 2**256  # the largest of the weights of a binomial law
 _COUNT_BYTES = 24  # of the uniform number that a count is read from: 192 bits
 INEXACT = 2.0**-128  # variation distance of 2^31 steps, of up to 2^31 records, from their law: see `_cumulative`
-_SPARE = 16  # records drawn beyond those that are equal on average
+_SPARE = 16  # records drawn beyond the expected number of repeats
 _PART = 2**17  # steps that are sorted together
 _CELLS = 2**24  # entries, a byte each, of the table of the steps that some records have joined
 
@@ -80,7 +80,7 @@ def _cumulative(num_trials: int, prob: float) -> tuple[int, list[int]]:
 
 
 def _heads(words: Words, num_records: int, prob: float) -> NDArray[Any]:
-    """Which records' coins show heads, ascending: how many is binomial, who is a uniform set of so many."""
+    """The records whose coins show heads, ascending: their number is binomial, given it they are a uniform set."""
     if prob in (0.0, 1.0):
         return np.arange(num_records * int(prob))
     least, cumulative = _cumulative(num_records, prob)
@@ -96,7 +96,7 @@ def _coins(sampling: Coins, words: Words, num_records: int) -> Drawn:
 
 
 def _cut_coins(sampling: CutCoins, words: Words, num_records: int) -> Drawn:
-    """The one step of a period: of too many heads a uniform choice."""
+    """The one step of a period: if there are too many heads, a uniform subset of them."""
     records = _heads(words, num_records, sampling.rate)
     if records.size > sampling.most:
         records = records[np.sort(subset(words, records.size, sampling.most))]
@@ -104,7 +104,7 @@ def _cut_coins(sampling: CutCoins, words: Words, num_records: int) -> Drawn:
 
 
 def _fixed(sampling: Fixed, words: Words, num_records: int) -> Drawn:
-    """The one step of a period, ascending; with replacement a record stands there as often as it was drawn."""
+    """The one step of a period, ascending; with replacement a record appears as many times as it was drawn."""
     draw = words.below if sampling.with_replacement else functools.partial(subset, words)
     return Drawn(np.sort(draw(num_records, sampling.most)), np.array([sampling.most]))
 
@@ -152,9 +152,9 @@ def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: 
     """[num_records num_selected] record by record, the steps that each has joined: a uniform set for each record."""
     if num_selected == 1:
         return words.below(num_steps, num_records)
-    if num_selected**2 <= num_steps:  # most rows are good at once
+    if num_selected**2 <= num_steps:  # most rows have no repeats at the first draw
         return _different(words, num_records, num_steps, num_selected).ravel()
-    omits = 2 * num_selected > num_steps  # then those left out are fewer
+    omits = 2 * num_selected > num_steps  # then the omitted steps are fewer
     size = num_steps - num_selected if omits else num_selected
     found = np.empty((num_records, num_selected), np.min_scalar_type(num_steps))
     rows = max(1, _CELLS // num_steps)
@@ -168,9 +168,9 @@ def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: 
 def _by_step(steps: NDArray[Any], num_steps: int, num_selected: int) -> Drawn:
     """The steps of each record, sorted by step: the records of each step, ascending.
 
-    A part of the records after the other, small enough for the nearest memory; each goes where its step has got to.
+    Records are taken in parts that fit into the cache; each record goes to the next free place of its step.
     """
-    steps = steps.astype(np.min_scalar_type(num_steps - 1))  # of 16 bits or less NumPy sorts by radix
+    steps = steps.astype(np.min_scalar_type(num_steps - 1))  # up to 16 bits NumPy uses radix sort
     size = -(-max(_PART, 4 * num_steps) // num_selected) * num_selected
     parts = [steps[start : start + size] for start in range(0, steps.size, size)]
     counts = np.array([np.bincount(part, minlength=num_steps) for part in parts])
@@ -205,7 +205,7 @@ def _groups(sampling: Groups, words: Words, num_records: int) -> Drawn:
 def _orders(sampling: Orders, words: Words, num_records: int) -> Drawn:
     """Places of a list sorted by random words; drawn anew in the rare case that two words are equal.
 
-    What the list has beyond the records is empty: left out.
+    Places of the list beyond the number of records are empty, and are left out.
     """
     period, size = sampling.period, sampling.size_for(num_records)
     places = size * period if sampling.last_batch is LastBatch.FULL else num_records

@@ -1,4 +1,4 @@
-"""A privacy filter: a budget for releases that are chosen on the way, in the light of what was released before."""
+"""A privacy filter: a budget for releases that are chosen adaptively, in light of what was released before."""
 
 import functools
 import math
@@ -32,34 +32,33 @@ _MARGIN = 2.0**-46  # relative: six elementary functions and quotients of 4 ULP 
 
 
 class RenyiFilter:
-    """Decides, one release after the other, whether a budget (epsilon, delta) allows the next one.
+    """Privacy filter: decides for each release in turn whether a budget (epsilon, delta) allows it.
 
-    Noise, sampling and the number of steps may be chosen adaptively, from all that was released before: as long as only
+    Noise, sampling and the number of steps may be chosen adaptively, from everything released before: as long as only
     what `spend` allowed is run, the whole is (epsilon, delta)-differentially private. With one Renyi order a, releases
     are allowed while their divergences of order a add up to at most
 
         B(a) = epsilon - log(1 - 1/a) + (log(delta) + log(a)) / (a - 1)
 
     (Feldman and Zrnic 2021, Theorem 4.3, and Lecuyer 2021, Theorem 1; the conversion is Canonne, Kamath and Steinke
-    2020, Proposition 12). With several orders a release is allowed if at least one of them allows it, each with an
-    equal
-    share of delta: up to the end the run is that of one order's filter, and the shares add up
-    (docs/numerics/training.md).
+    2020, Proposition 12). With several orders, each gets an equal share of delta, and a release is allowed if at least
+    one order allows it: until the end the run is one that the filter of a single order allows, and the shares add up to
+    delta (docs/numerics/training.md).
 
-    What is spent is one release of one sampled batch, as the mechanism says; the filter looks at no optimizer's state,
-    and cannot see batches that were added up before the noise.
+    Each run that is spent is one release of one sampled batch, as the mechanism says; the filter does not look at an
+    optimizer's state, and cannot see batches that were added up before the noise.
 
-    An upper bound, in the adjacency of the mechanisms spent, which has to be the same for all. It does not bound an
-    epsilon at a time that is itself chosen by what was released: the budget is what is spent, however little of it was
-    used. Where the releases are known beforehand `jaxacct.epsilon` of their composition is smaller.
+    An upper bound, under the adjacency of the mechanisms spent, which has to be the same for all. The filter gives no
+    smaller epsilon for a run that stops early because of what was released: the whole budget counts as spent, however
+    little of it was used. If the releases are known beforehand, `jaxacct.epsilon` of their composition is smaller.
 
     Args:
       target_epsilon: float > 0, in nats.
       target_delta: float in (0, 1).
-      planned: the release that will probably be run most: the one order is taken at which most of these fit, so that
-        delta is not shared. Any other releases may be spent all the same.
-      orders: float array [A], the Renyi orders a > 1. By default, where nothing is planned, four about the best one of
-        the Gaussian mechanism, 1 + 2 log(1/delta) / epsilon.
+      planned: the release that will probably be run most: the filter uses the single order at which the largest number
+        of these fits, so that delta is not shared. Other releases may be spent as well.
+      orders: float array [A], the Renyi orders a > 1. By default, if nothing is planned, four orders around the best
+        one for the Gaussian mechanism, 1 + 2 log(1/delta) / epsilon.
       spent: float array [A], what `spent` gave when an earlier run with the same budget and orders stopped.
 
     Raises:
@@ -116,7 +115,7 @@ class RenyiFilter:
 
     @property
     def spent(self) -> tuple[float, ...]:
-        """The Renyi divergences spent so far, in nats, one for each order: to be kept with a checkpoint."""
+        """The Renyi divergences spent so far, in nats, one for each order: save them with a checkpoint."""
         return tuple(self._spent.tolist())
 
     @property
@@ -129,7 +128,7 @@ class RenyiFilter:
 
         Raises:
           ValueError: if `mechanism` has no Renyi divergences, or another adjacency than what was spent before; if
-            `count` is no whole number >= 1.
+            `count` is not a whole number >= 1.
         """
         cost = self._cost(mechanism)
         whole = up(self._spent + up(checked_whole("count", count, 1, 2**53) * cost, 4), 4)
@@ -147,7 +146,7 @@ class RenyiFilter:
         return int(np.clip(np.floor(_runs(self._budget - self._spent, self._cost(mechanism)).max()), 0.0, 2.0**53))
 
     def _cost(self, mechanism: Mechanism) -> NDArray[Any]:
-        """The divergence of one run at each order, the worse direction's."""
+        """The divergence of one run at each order, in the worse direction."""
         check_mechanism("mechanism", mechanism)
         if self._relation not in (None, mechanism.relation):
             raise ValueError(
@@ -199,5 +198,5 @@ def _renyi_budget(orders: NDArray[Any], epsilon: float, delta: float) -> NDArray
 @functools.lru_cache(maxsize=1024)
 def _divergences(mechanism: Mechanism, orders: Sequence[float]) -> NDArray[Any]:
     values = np.array(rdp(mechanism, orders).values, np.float64)
-    values.flags.writeable = False  # they are kept
+    values.flags.writeable = False  # they are cached
     return values

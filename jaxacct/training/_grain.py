@@ -8,14 +8,14 @@ import numpy as np
 
 
 class Slot(NamedTuple):
-    """What a sampler hands to a data source: a record's index, or a row of padding, for which there is none."""
+    """What a sampler hands to a data source: the index of a record, or a row of padding."""
 
     record: int
     is_record: bool
 
 
 class PaddedSource:
-    """A data source of pairs (record, whether it is one): padding is a record of zeros with False."""
+    """A data source of pairs (record, is_record): padding is a record of zeros with False."""
 
     def __init__(self, records: Any) -> None:
         self._records = records

@@ -12,7 +12,7 @@ from jaxacct.training._counting import SATURATED, check_transform, counts_of_bat
 
 
 class BudgetGuardState(NamedTuple):
-    """The state of `budget_guard`: `inner_state`, that of what it guards, and `budget_spent`, whether nothing is left.
+    """The state of `budget_guard`: `inner_state` of the guarded transform, and `budget_spent`, true if nothing is left.
 
     >>> import jax.numpy as jnp, optax
     >>> from jaxacct import training
@@ -28,26 +28,27 @@ class BudgetGuardState(NamedTuple):
 def budget_guard(
     inner: optax.GradientTransformation, max_releases: int | Sequence[int]
 ) -> optax.GradientTransformationExtraArgs:
-    """`inner` until it has made `max_releases` noise releases; then updates are zero and its state stands still.
+    """`inner` until it has made `max_releases` noise releases; then updates are zero and its state no longer changes.
 
-    Compares the integers that `count_releases` keeps in the state of `inner`; costs one selection for each entry of
-    the updates and of the state. Put it around the whole optimizer: around the noise transform alone the guarantee is
-    the same, but momentum and weight decay behind it would go on moving the parameters.
+    It compares the integers that `count_releases` keeps in the state of `inner`, and costs one selection for each entry
+    of the updates and of the state. Put it around the whole optimizer: around the noise transform alone the guarantee
+    is the same, but momentum and weight decay after it would go on moving the parameters.
 
-    Where batches are added up before the noise, as inside `optax.MultiSteps`, `max_releases` has to be that of
-    ``steps_affordable(accumulated(run, batches=k), ..)``, and the count has to be told, see `count_releases`.
+    Where batches are added up before the noise, as inside `optax.MultiSteps`, `max_releases` has to come from
+    ``steps_affordable(accumulated(run, batches=k), ..)``, and the counter has to be told, see `count_releases`.
 
     Args:
       inner: a transform with `count_releases` (or `track_privacy`) somewhere inside, e.g. a whole `optax.chain`.
       max_releases: whole number in [0, 2^31 - 2], from `steps_affordable`; one for each phase if there are several.
 
     Returns:
-      A transform with the state `BudgetGuardState`. Its `budget_spent` is raised by the last release of the phase that
-      was updated, and by every later update of that phase: a training loop can stop there.
+      A transform with the state `BudgetGuardState`. Its `budget_spent` is set by the last allowed release of a phase,
+      and by every later update of that phase: a training loop can stop there.
 
     Raises:
-      ValueError: if `max_releases` is out of range, or `inner` no transform; at init, if `inner` has no count, or
-        other phases, or counts inside `optax.MultiSteps` that were not told how many sampled batches a release holds.
+      ValueError: if `max_releases` is out of range, or `inner` is not a transform; at init, if `inner` has no counter,
+        or one with another number of phases, or one inside `optax.MultiSteps` that was not told how many sampled
+        batches a release holds.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> import jaxacct as ja

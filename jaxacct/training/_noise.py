@@ -1,4 +1,4 @@
-"""The noise that descriptions name, as numbers of a compiled step; and the key that it is drawn with."""
+"""The noise of a description, as numbers that a compiled step can use; and the key that it is drawn with."""
 
 import dataclasses
 import hashlib
@@ -46,9 +46,10 @@ def schedule_rows(phases: Sequence[Phase]) -> NDArray[Any]:
 
 
 def check_released(opt_state: Any, phases: Sequence[Phase]) -> None:
-    """Raises ValueError if `opt_state` says that other noise was released than that of `phases`.
+    """Raises ValueError if `opt_state` records other noise than that of `phases`.
 
-    As the states of `private_aggregate` do, and of ``optax.inject_hyperparams`` around a transform that adds noise.
+    The states of `private_aggregate` record it, and so do those of ``optax.inject_hyperparams`` around a noise
+    transform.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(opt_state):
         names = [getattr(key, "name", getattr(key, "key", None)) for key in path]
@@ -88,7 +89,7 @@ def checked_clip(name: str, value: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Noise:
-    """The noise of each release, over the clipping norm, by its phase and its number in it.
+    """The noise of each release, over the clipping norm, by the phase and the number of the release in that phase.
 
     Attributes:
       schedules: of each phase.
@@ -98,7 +99,7 @@ class Noise:
 
     @classmethod
     def of(cls, phases: Sequence[Phase], share: Callable[[int, float], float]) -> "Noise":
-        """That of `phases`, multipliers replaced by what `share` makes of each and the number of its phase.
+        """The noise of `phases`, each multiplier replaced by ``share(number of the phase, multiplier)``.
 
         Raises:
           ValueError: if a phase does not say what Gaussian noise is added, or a multiplier is out of range.
@@ -112,9 +113,10 @@ class Noise:
         return cls(schedules)
 
     def multiplier(self, here: jax.Array, counts: jax.Array) -> jax.Array:
-        """float32 []: that of the next release, where `here` (bool [phases]) is true and `counts` were made.
+        """float32 []: the multiplier of the next release after `counts`, of the phase where `here` (bool [phases]) is
+        true.
 
-        0 where `here` is true nowhere: the caller has to see to that.
+        0 if `here` is true nowhere: the caller has to handle that.
         """
         total = jnp.zeros((), jnp.float32)
         for i, schedule in enumerate(self.schedules):
@@ -131,12 +133,12 @@ class Noise:
 
 @dataclasses.dataclass(frozen=True)
 class NoiseKey:
-    """The key of the noise to come: its first words, and how they are read.
+    """The key of the noise: its words, and the generator that reads them.
 
-    A state holds the words, which every format of checkpoints knows, and not a typed key.
+    A state holds the words, which every checkpoint format can store, and not a typed key.
 
     Attributes:
-      words: uint32, of the first key.
+      words: uint32, those of the first key.
       kind: the implementation of `jax.random` that they are for.
     """
 
@@ -145,9 +147,9 @@ class NoiseKey:
 
     @classmethod
     def of(cls, key: Any) -> "NoiseKey":
-        """From a typed key of `jax.random` as it is; from all else that `training.batches` takes, a derived one.
+        """A typed key of `jax.random` as it is; a key derived from anything else that `training.batches` takes.
 
-        What is derived shares nothing with what batches are drawn from.
+        The derived key is independent of what batches are drawn from.
         """
         if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
             if key.shape:
@@ -157,10 +159,10 @@ class NoiseKey:
         return cls(np.frombuffer(seed, "<u4").astype(np.uint32), "threefry2x32")
 
     def first(self) -> jax.Array:
-        """The words, in a buffer of their own: whoever donates a state may begin again."""
+        """The words, in a new buffer, so that a state may be donated and another one begun."""
         return jnp.array(self.words)
 
     def split(self, words: jax.Array, number: int) -> tuple[jax.Array, list[jax.Array]]:
-        """The words of the next release, and so many keys for this one."""
+        """The words for the next release, and `number` keys for this one."""
         new, *keys = jax.random.split(jax.random.wrap_key_data(words, impl=self.kind), number + 1)
         return jax.random.key_data(new), keys

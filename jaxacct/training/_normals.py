@@ -1,8 +1,8 @@
-"""Normal draws whose tails go as far as guarantees are asked for.
+"""Normal draws whose tails reach as far as the privacy guarantee needs.
 
-The float32 normals of `jax.random` come from 23 bits each, and none is beyond 5.42: where a record may move a
-coordinate by 1/sigma, what lies outside is seen with probability P(N > 5.42 - 1/sigma) if it is there and never if it
-is not, 5e-6 for sigma = 1. That is a delta at every epsilon.
+The float32 normals of `jax.random` come from 23 bits each, and none is beyond 5.42. If a record moves a coordinate by
+1/sigma, a value beyond 5.42 is seen with probability P(N > 5.42 - 1/sigma) if the record is there, 5e-6 for sigma = 1,
+and never if it is not. That is a delta at every epsilon.
 """
 
 import math
@@ -18,7 +18,7 @@ _SMALL = 2**20  # entries that a device may as well draw whole
 def from_words(high: jax.Array, low: jax.Array, turn: jax.Array, dtype: Any) -> jax.Array:
     """Normals from three uint32 each: a radius of 64 bits, sqrt(-2 log u) up to 9.49, and the cosine of an angle.
 
-    Box & Muller 1958. In float32 within some units in the last place of the radius, in the tails too.
+    Box & Muller 1958. In float32 the error is a few units in the last place of the radius, in the tails too.
     """
     word, half = jnp.asarray(_WORD, dtype), jnp.asarray(0.5, dtype)
     u = (high.astype(dtype) + (low.astype(dtype) + half) * word) * word
@@ -29,9 +29,9 @@ def from_words(high: jax.Array, low: jax.Array, turn: jax.Array, dtype: Any) -> 
 def _words(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """uint32, uniform, the same whatever `_SMALL` is.
 
-    Drawn in a line, for XLA takes the longer to compile them the more axes there are (on CPU 0.4 s for three draws of
-    one axis, 0.9 s of four), unless they are so many that each device had better draw its own shard, which needs the
-    shape.
+    They are drawn along a single axis, since XLA's compile time grows with the number of axes (on CPU 0.4 s for three
+    draws of one axis, 0.9 s of four), unless there are so many that each device should draw its own shard, which needs
+    the shape.
     """
     size = math.prod(shape)
     if size > _SMALL:

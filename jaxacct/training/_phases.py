@@ -1,4 +1,4 @@
-"""One phase of training: a mechanism by steps, or one that is known by whole epochs only."""
+"""One phase of training: a mechanism counted in steps, or one that is known only in whole epochs."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ from jaxacct.mechanisms._schedules import Schedule
 class Epoch:
     """One run of `mechanism` made of `num_steps` noise releases; an unfinished run costs as much as a whole one.
 
-    For what is known only as a whole: shuffled reports, collected in `num_steps` batches, or a `Composed`.
+    For mechanisms that are known only as a whole: shuffled reports, collected in `num_steps` batches, or a `Composed`.
 
     Args:
       mechanism: what one epoch is; its own `num_epochs`, if any, is replaced by the number of epochs begun.
@@ -39,7 +39,7 @@ class Epoch:
         check_count("num_steps", checked_number("num_steps", self.num_steps))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Every epoch begun at its full price: what an unfinished one released is post-processing of a whole one."""
+        """Every epoch begun, at its full price: what an unfinished one released is post-processing of a whole one."""
         return (self.mechanism.epochs(-(-number // self.releases_per_epoch)),)
 
     @property
@@ -53,7 +53,7 @@ class Epoch:
         return self.releases_per_epoch - 1
 
     def noise_schedule(self) -> Schedule:
-        """That of the mechanism."""
+        """The noise of each release: the mechanism's schedule."""
         return self.mechanism.noise_schedule()
 
     def sampling(self) -> Sampling:

@@ -29,33 +29,33 @@ _MOST_STEPS = 2**31 - 2  # counted, as by the training hook
 
 
 class PlannedFilter:
-    """Decides, one block of releases after the other, whether a budget (epsilon, delta) allows the next one.
+    """Privacy filter: decides for each block of releases in turn whether a budget (epsilon, delta) allows it.
 
-    As `RenyiFilter`, and most of what a composition known beforehand allows: the budget is a number N of steps of
-    `planned`, the largest whose composition is within (epsilon, delta). A block of n runs of another mechanism costs
-    the least K such that K planned steps dominate it, that is
+    Like `RenyiFilter`, but it allows nearly as much as a composition known beforehand: the budget is a number N of
+    steps of `planned`, the largest whose composition is within (epsilon, delta). A block of n runs of another mechanism
+    costs the least K such that K planned steps dominate it, that is
 
         delta(n runs; eps) <= delta(K planned steps; eps) + tau   for every eps >= 0, in both directions.
 
-    However blocks are chosen in the light of what was released, the whole is then dominated by N planned steps, up to
-    tau / (1 - delta(K planned steps; 0)) of delta for each block (docs/numerics/training.md). At most 64 blocks share
-    2^-10 of delta for that; planned steps themselves cost one each, and Gaussian noise beside planned Gaussian noise
-    the quotient of the variances, rounded up, with nothing left out (Smith & Thakurta 2022; Koskela, Tobaben & Honkela
+    However blocks are chosen in light of what was released, the whole is then dominated by N planned steps, up to tau /
+    (1 - delta(K planned steps; 0)) of delta for each block (docs/numerics/training.md). At most 64 blocks share 2^-10
+    of delta for that; planned steps themselves cost one each, and Gaussian noise beside planned Gaussian noise the
+    quotient of the variances, rounded up, with nothing left out (Smith & Thakurta 2022; Koskela, Tobaben & Honkela
     2023).
 
-    An upper bound, in the adjacency of `planned`. A block is run as it was spent, or broken off. The filter bounds no
-    epsilon at a time that is itself chosen on the way: the budget is what is spent. Where all is known beforehand
-    `jaxacct.epsilon` of the composition is smaller.
+    An upper bound, under the adjacency of `planned`. A block is run as it was spent, but may be broken off early. The
+    filter gives no smaller epsilon for a run that stops early because of what was released: the whole budget counts as
+    spent. If everything is known beforehand, `jaxacct.epsilon` of the composition is smaller.
 
     Args:
-      planned: the release that will probably be run most, one step of it; its loss distribution must be its own, as
-        that of Gaussian, Laplace, discrete noise and Poisson-sampled steps is.
+      planned: one step of the release that will probably be run most. Its own loss distribution must be known, not only
+        a dominating one, as for Gaussian, Laplace and discrete noise and Poisson-sampled steps.
       target_epsilon: float > 0, in nats.
       target_delta: float in (0, 1).
       spent: what `spent` gave when an earlier run with the same budget and plan stopped.
 
     Raises:
-      ValueError: if an argument is out of range, or of `planned` only what dominates it is known.
+      ValueError: if an argument is out of range, or only a dominating loss distribution of `planned` is known.
 
     >>> import jaxacct as ja
     >>> from jaxacct import training
@@ -95,7 +95,7 @@ class PlannedFilter:
 
     @property
     def spent(self) -> tuple[int, int]:
-        """The planned steps spent so far, and the blocks of other releases: to be kept with a checkpoint."""
+        """The planned steps spent so far, and the number of blocks of other releases: save them with a checkpoint."""
         return self._spent, self._others
 
     @property
@@ -108,7 +108,7 @@ class PlannedFilter:
 
         Raises:
           ValueError: if `mechanism` has no loss distribution, or another adjacency than the planned release; if `count`
-            is no whole number >= 1.
+            is not a whole number >= 1.
         """
         mechanism = self._checked(mechanism)
         number = checked_whole("count", count, 1, _MOST_STEPS)
@@ -150,7 +150,7 @@ class PlannedFilter:
         return mechanism == self._planned or mechanism.signature() == self._planned.signature() == (Gaussian,)
 
     def _price(self, mechanism: Mechanism, count: int) -> int | None:
-        """The least number of planned steps that dominate so many runs; None where those that are left do not."""
+        """The least number of planned steps that dominate `count` runs; None if the steps that are left do not."""
         if self._is_exact(mechanism):
             price = _exact_price(self._planned, mechanism, count)
             return price if price <= self.left else None
@@ -162,7 +162,7 @@ class PlannedFilter:
         return bisect_whole(lambda steps: self._fits(mechanism, count, steps), high, high // 2)
 
     def _fits(self, mechanism: Mechanism, count: int, steps: int) -> bool:
-        """Whether so many planned steps dominate so many runs, up to a block's part of the share of delta."""
+        """Whether `steps` planned steps dominate `count` runs, up to a block's part of the share of delta."""
         if self._others >= _MOST_OTHERS:
             return False
         excess = down(self._delta * _SHARE / _MOST_OTHERS, 4)
@@ -179,7 +179,7 @@ class PlannedFilter:
 
 
 def _checked_mechanism(name: str, thing: Any) -> Mechanism:
-    """`thing` with Python's numbers: a float16 or float32 one equals doubles that are not its value."""
+    """`thing` with Python numbers: a float16 or float32 number compares equal to doubles that are not its value."""
     check_mechanism(name, thing)
     plain: Mechanism = jax.tree.map(lambda leaf: np.asarray(leaf).item(), thing)
     return plain
@@ -194,7 +194,7 @@ def _most_steps(planned: Mechanism, target_epsilon: float, target_delta: float) 
 
 
 def _exact_price(planned: Mechanism, mechanism: Any, count: int) -> int:
-    """How many planned steps so many runs cost that are planned ones, or Gaussian noise as those are."""
+    """The planned steps that `count` runs cost, if these are planned steps too, or both are plain Gaussian noise."""
     if mechanism == planned:
         return count
     noise: Any = planned

@@ -1,4 +1,4 @@
-"""Private gradients by a description: records clipped and added up, the noise that it names, and a count."""
+"""Private gradients as a description says: clipped records are summed, noise is added, and releases are counted."""
 
 import functools
 import math
@@ -27,43 +27,44 @@ def private_aggregate(
     batch_size: float | Sequence[float] | None = None,
     axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """Turns per-record gradients into the release that `run` describes: clipped, summed, with noise, divided, counted.
+    """Turns per-record gradients into the release that `run` describes: clipped, summed, noised, divided and counted.
 
-    What is added and what is accounted for cannot differ: only `run` has the noise multiplier. For the sum
-    S of records clipped to norm C in l2, and expected batch size b, it gives
+    The noise that is added and the noise that is accounted for cannot differ: only `run` has the noise multiplier. For
+    the sum S of records clipped to norm C in l2, and expected batch size b, it gives
 
         (S + N(0, (noise_multiplier C)^2 I)) / b,
 
     with the noise of each release where the multiplier follows a schedule. It counts its releases as `count_releases`
     does, for `privacy_spent`, `budget_guard` and `report`, and its state says what noise was released: `privacy_spent`
-    refuses to answer for a mechanism with another one, and a state that is restored into a transform with other noise
-    has lost count. Put it first in ``optax.chain``.
+    refuses to answer for a mechanism with different noise, and a state that is restored into a transform with different
+    noise loses its count. Put it first in ``optax.chain``.
 
-    - A record whose gradient is not finite, or has an entry beyond 2^80 times C, counts as zero; no other is touched.
-    - Norms are held below C by all that float32 may round on the way, see `jaxacct.training._clipping`, and normals
-      go to 9.4 standard deviations, see `jaxacct.training._normals`. That the sum and the noise are themselves rounded
-      to float32 is not accounted for.
+    - A record whose gradient is not finite, or has an entry beyond 2^80 times C, counts as zero; other records are
+      unaffected.
+    - Norms are kept below C by a margin that covers all float32 rounding, see `jaxacct.training._clipping`, and normals
+      reach 9.4 standard deviations, see `jaxacct.training._normals`. The rounding of the sum and of the noise to
+      float32 is not accounted for.
     - Under ``jit`` with sharded records the noise is added once, to the sum of all. Inside ``jax.shard_map`` give
-      `axis_name`: sums are added up over it, and every device adds the same noise to the same sum.
+      `axis_name`: sums are added up over that axis, and every device adds the same noise to the same sum.
 
     Args:
       run: a mechanism, an `Epoch`, or the `Batches` drawn for it; with several phases a list of them.
       l2_norm_clip: float in [2^-64, 2^64], or `AdaptiveClipping`.
-      key: as for `batches`: of `jax.random`, a whole number >= 0, or bytes. Anyone who knows it knows the noise, so use
-        ``secrets.token_bytes(32)`` for a private run, and a new one for each run.
-      batch_size: > 0, records that join a step on average, by which sums are divided: public, and never what a batch
-        happens to hold. None for that of the `Batches`, or of a run made by `from_epochs`; 1 for the sum itself; of
-        several phases one for all or each.
-      axis_name: of mapped axes over which a batch is spread, one or a tuple.
+      key: as for `batches`: a key of `jax.random`, a whole number >= 0, or bytes. Anyone who knows it knows the noise,
+        so use ``secrets.token_bytes(32)`` for a private run, and a new one for each run.
+      batch_size: > 0, the average number of records in a step, by which sums are divided: public, and never the number
+        that a batch happens to hold. None takes it from the `Batches`, or from a run made by `from_epochs`; 1 gives the
+        sum itself. With several phases, one number for all of them or one for each.
+      axis_name: the name of the mapped axis over which a batch is spread, or a tuple of names.
 
     Returns:
-      A transform with the state `PrivateAggregateState`. Its update takes gradients with a leading axis of records,
-      the params, ``mask=``, bool, which of the rows are records and not padding, and with several phases ``phase=`` as
-      `track_privacy`.
+      A transform with the state `PrivateAggregateState`. Its update takes gradients with a leading axis of records, the
+      params, ``mask=`` (bool, true for rows that are records, false for padding), and with several phases ``phase=``,
+      as for `track_privacy`.
 
     Raises:
-      ValueError: if `run` does not add Gaussian noise to clipped sums, an argument is out of range; at update, if
-        gradients are not those of records, or the mask is missing.
+      ValueError: if `run` does not add Gaussian noise to clipped sums, or an argument is out of range; at update, if
+        the gradients are not per-record, or the mask is missing.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> import jaxacct as ja
@@ -118,26 +119,27 @@ def private_gradients(
     microbatch_size: int | None = None,
     axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """`private_aggregate` of the gradients of `loss_fn`, which it computes itself, a microbatch at a time.
+    """Transform like `private_aggregate` that computes the gradients of `loss_fn` itself, a microbatch at a time.
 
-    Its update takes records instead of gradients: ``update((features, labels), state, params, mask=mask)``.
-    Gradients of `microbatch_size` records are held at once, whatever the batch, and the noise is added once, to the sum
-    of all microbatches: one release of one sampled batch. Up to rounding the result does not depend on the size.
+    Its update takes records instead of gradients: ``update((features, labels), state, params, mask=mask)``. Only the
+    gradients of `microbatch_size` records are held at once, however large the batch, and the noise is added once, to
+    the sum of all microbatches: one release of one sampled batch. Up to rounding, the result does not depend on the
+    microbatch size.
 
     Args:
       loss_fn: ``loss_fn(params, *record)``, the loss of one record, a float; no mask is needed. Or what
-        ``jax_privacy.clipped_grad`` returns, which clips, and whose sensitivity the noise is then measured by: batches
-        are cut by its own ``microbatch_size``, and records that are not finite are its business.
-      run: as for `private_aggregate`, and so are the next three.
-      l2_norm_clip: None where `loss_fn` clips.
-      key: see there.
-      batch_size: see there.
+        ``jax_privacy.clipped_grad`` returns: it clips by itself, and the noise is scaled to its sensitivity. Batches
+        are then cut by its own ``microbatch_size``, and it has to handle gradients that are not finite.
+      run: as for `private_aggregate`.
+      l2_norm_clip: as for `private_aggregate`; None if `loss_fn` clips.
+      key: as for `private_aggregate`.
+      batch_size: as for `private_aggregate`.
       microbatch_size: whole number >= 1; None for all rows at once, or for the rows of `Batches.microbatches`.
       axis_name: as for `private_aggregate`.
 
     Returns:
-      A transform with the state `PrivateAggregateState`. Its update takes a record's arguments, a tuple of trees with a
-      leading axis of records, or one tree; the params, ``mask=`` and ``phase=``.
+      A transform with the state `PrivateAggregateState`. Its update takes the arguments of the records (a tuple of
+      trees with a leading axis of records, or one tree), the params, ``mask=`` and ``phase=``.
 
     Raises:
       ValueError: as `private_aggregate`.

@@ -1,4 +1,4 @@
-"""One release: a clipped sum, the noise that the description names, the expected batch size, and a count."""
+"""One release: a clipped sum plus the noise of the description, divided by the expected batch size, and counted."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ class PrivateAggregateState(NamedTuple):
 
 
 def _expected_sizes(phases: Sequence[Phase], batch_size: Any) -> tuple[float, ...]:
-    """By what the sum of each phase is divided."""
+    """The number by which the sum of each phase is divided."""
     given = tuple(batch_size) if isinstance(batch_size, list | tuple) else (batch_size,) * len(phases)
     if len(given) != len(phases):
         raise ValueError(f"batch_size={batch_size!r} must be one number, or one for each of {len(phases)} phases")
@@ -85,7 +85,7 @@ class Release:
     def released(
         self, found: ClippedSum, state: PrivateAggregateState, phase: Any, like: Sequence[Any]
     ) -> tuple[list[jax.Array], PrivateAggregateState]:
-        """The noisy sums over the expected batch size, each of the type of its `like`, and the state after that."""
+        """The noisy sums divided by the expected batch size, each of the type of its `like`, and the new state."""
         if self.axis_name is not None:
             found = jax.tree.map(lambda part: jax.lax.psum(part, self.axis_name), found)  # type: ignore[no-untyped-call]
         here = phase_mask(phase, len(self.phases))
@@ -96,7 +96,7 @@ class Release:
         else:
             deviation = multiplier * jnp.float32(rounded_up(self.fixed * _UP))
         sizes = np.array(self.sizes, np.float32)
-        # 0, as the noise is, where a traced phase is none of those there are: nothing without noise is let out
+        # 0, like the noise, if a traced phase is out of range: nothing is released without noise
         share = jnp.where(here, jnp.float32(1.0) / sizes, jnp.zeros_like(sizes)).sum()
         new_key, (of_count, *keys) = self.key.split(state.rng_key, len(found.total) + 1)
         updates = []
@@ -105,7 +105,7 @@ class Release:
             mean = (total + deviation.astype(total.dtype) * noise) * share.astype(total.dtype)
             updates.append(mean.astype(leaf.dtype))
         _, releases = self.counter.update((), state.releases, phase=phase)
-        # a state that was restored from a run with other noise has lost count
+        # the count of a state that was restored from a run with other noise is lost
         same = jnp.all(state.released_noise == jnp.asarray(self.rows))
         kept = jnp.where(same, releases.release_counts, jnp.full_like(counts, SATURATED))
         clip = state.l2_norm_clip

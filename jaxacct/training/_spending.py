@@ -38,14 +38,14 @@ def spent_in_phases(
     known: dict[Any, float] | None = None,
     batches: int = 1,
 ) -> float:
-    """Epsilon of `before` and the releases of each phase; where a phase has several descriptions, by the cheapest.
+    """Epsilon of `before` and the releases of each phase; of several descriptions of a phase the cheapest is used.
 
-    Each release is of so many of its `batches`.
+    Each release holds `batches` sampled batches.
 
     Where batches may have been truncated, with probability tau, a share of delta is kept for (1 + e^epsilon) tau (see
     `Batches.excess_delta`).
 
-    `known` keeps what was found, for a search that asks about the same epochs again and again.
+    `known` caches results, for a search that asks about the same epochs again and again.
     """
     known = {} if known is None else known
 
@@ -67,7 +67,7 @@ def spent_in_phases(
 
 
 def released_parts(phases: Sequence[tuple[Phase, int]], batches: int, cost: Callable[[Parts], float]) -> Parts:
-    """What was released in all phases; where one has several descriptions, by the one that costs least by itself.
+    """What was released in all phases; of several descriptions of a phase, the one that costs least by itself.
 
     Any choice is valid in the composition.
     """
@@ -80,37 +80,38 @@ def released_parts(phases: Sequence[tuple[Phase, int]], batches: int, cost: Call
 
 
 def overflow_of(phases: Sequence[tuple[Phase, int]], batches: int) -> float:
-    """The probability that any batch that was released is not what the mechanisms say."""
+    """The probability that any released batch differs from what the mechanisms describe."""
     return math.fsum(phase.overflow(count * batches) for phase, count in phases if count and isinstance(phase, Batches))
 
 
 def privacy_spent(
     opt_state: Any, mechanism: Phase | Sequence[Phase], target_delta: float, *, precision: float | None = None
 ) -> float:
-    """Epsilon of the noise releases counted in `opt_state`: certified upper bound at `target_delta`, on the host.
+    """Epsilon, a float, of the noise releases counted in `opt_state`: a certified upper bound at `target_delta`.
 
-    How batches are drawn and noise is added is read from `mechanism`; how often, from the counts, which replace
+    It is computed on the host. `mechanism` says how batches are drawn and noise is added; the counts say how many
+    times, and replace
 
     - the `num_steps` of `PoissonSampled`, with a warning where it was neither 1 nor what was counted;
     - the `num_epochs` of `RandomAllocation`, whose `num_steps` releases make one epoch. An unfinished epoch costs no
       more than the whole one, and no more than its steps without sampling;
     - the `num_epochs` of the mechanism in an `Epoch`, and the number of runs of one without;
-    - the number of runs of any other mechanism, as `Gaussian`: one release each.
+    - the number of runs of any other mechanism, such as `Gaussian`: one release each.
 
-    The accounting of epochs supposes that they follow each other, each to its end before the next begins. Where an
-    epoch is broken off and its records are drawn anew, as after a restart, or where noise or sampling changes, begin
-    a new phase; a phase must not begin within an epoch that goes on.
+    The accounting of epochs assumes that they follow each other, each finished before the next begins. If an epoch is
+    broken off and its records are drawn anew, as after a restart, or if noise or sampling changes, begin a new phase; a
+    phase must not begin within an epoch that is continued.
 
     The epsilon is that of a run whose length was not chosen by looking at what it released. If training stops early
     because of the released models, the epsilon of the whole procedure is that of the largest count that was allowed: a
     budget (`budget_guard`) is such a count.
 
     Args:
-      opt_state: an optimizer's state with one `ReleaseCountState` anywhere in it, or any tree around it.
-      mechanism: what one phase runs, as listed, or the `Batches` drawn for it, which pay for what they truncate; with
-        several phases a list or tuple of them, in the order of `phase`.
-        Its noise multiplier is that of the released *sum* over the clipping norm, whatever is divided afterwards.
-        Where the count was told that a release holds several batches, still what one batch is drawn by.
+      opt_state: an optimizer's state with one `ReleaseCountState` anywhere in it, or any tree that contains it.
+      mechanism: what one phase runs, as listed, or the `Batches` drawn for it, which include the cost of truncation;
+        with several phases a list or tuple of them, in the order of `phase`. Its noise multiplier is that of the
+        released *sum* over the clipping norm, whatever is divided afterwards. If the counter was told that a release
+        holds several batches, it is still the mechanism by which one batch is drawn.
       target_delta: float in (0, 1).
       precision: as for `jaxacct.epsilon`: inf for the quick bounds only.
 
@@ -118,11 +119,11 @@ def privacy_spent(
       A float: 0 if nothing has been released, inf if a count was lost.
 
     Raises:
-      ValueError: if the counts are not found or not unique, or traced, do not fit the number of mechanisms, or are more
-        than there are batches; if they stand inside `optax.MultiSteps` and were not told how many sampled batches a
-        release holds, or no analysis of such a release is known (see `accumulated`); if the state says that other noise
-        was released; if the mechanisms of the phases differ in adjacency; if one does not say how many releases it
-        consists of.
+      ValueError: if the counts are not found, not unique or traced, do not fit the number of mechanisms, or exceed the
+        number of batches; if they are inside `optax.MultiSteps` and it is not known how many sampled batches a release
+        holds, or no analysis of such a release is known (see `accumulated`); if the state records that other noise was
+        released; if the mechanisms of the phases differ in adjacency; if one does not say how many releases it consists
+        of.
 
     >>> import jax.numpy as jnp, optax
     >>> import jaxacct as ja
@@ -146,7 +147,7 @@ def privacy_spent(
 def released_phases(
     opt_state: Any, mechanism: Phase | Sequence[Phase], asked: str
 ) -> tuple[list[tuple[Phase, int]], int]:
-    """Each phase with the releases that were counted of it, and how many sampled batches a release holds.
+    """Each phase with its counted releases, and how many sampled batches a release holds.
 
     Raises:
       ValueError: as `privacy_spent`.
@@ -178,22 +179,21 @@ def steps_affordable(
     after: Mechanism | None = None,
     precision: float | None = None,
 ) -> int:
-    """The most noise releases of `mechanism` that stay within (`target_epsilon`, `target_delta`).
+    """The largest number of noise releases of `mechanism` that stays within (`target_epsilon`, `target_delta`).
 
-    Each release holds one sampled batch, as `mechanism` says; of several see `accumulated`, whose result it takes. The
-    largest n for which the certified epsilon of n releases, as `privacy_spent` would report it, is at most
+    Each release holds one sampled batch, as `mechanism` says; for several, give the result of `accumulated`. The answer
+    is the largest n for which the certified epsilon of n releases, as `privacy_spent` would return it, is at most
     `target_epsilon`; for n + 1 it is above. Every smaller count is within the budget as well.
 
     Args:
-      mechanism: how one step is sampled and its noise, as for `privacy_spent`; its own number of steps is not used.
+      mechanism: the sampling and the noise of one step, as for `privacy_spent`; its own number of steps is not used.
       target_epsilon: float >= 0.
       target_delta: float in (0, 1).
       after: what has been run on the same data before, as `jaxacct.epsilon` takes it: earlier phases, say.
       precision: as for `jaxacct.epsilon`.
 
     Returns:
-      An int in [0, 2^31 - 2], the largest count that `budget_guard` can be given; of `Batches` at most as many as there
-      are.
+      An int in [0, 2^31 - 2], the largest count that `budget_guard` can be given; for `Batches` at most their number.
 
     Raises:
       ValueError: if an argument is out of range, or `after` alone is over the budget.
@@ -241,8 +241,9 @@ def steps_affordable(
 def largest(value: Callable[[int], float], target: float, start: int, most: int) -> int:
     """The largest n in [0, most] with value(n) <= target, for a value that grows with n and is within it at 0.
 
-    False position on logarithms from `start` on, bisection where it stalls: evaluations may be dear. Unless it is 0 or
-    `most`, what is returned was evaluated, and so was its successor: only their number rests on how the value grows.
+    False position on logarithms from `start` on, bisection where it stalls, since evaluations may be expensive. Unless
+    it is 0 or `most`, both the returned number and its successor were evaluated: how the value grows affects only the
+    number of evaluations.
     """
     low, low_gap, high, high_gap = 0, -math.inf, most + 1, math.inf  # gap: log(value / target)
     guess, same_side = max(1, start), 0

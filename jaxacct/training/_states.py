@@ -1,4 +1,4 @@
-"""States on their way: through flax's TrainState, into files without types of keys, and from before the hook."""
+"""Optimizer states in other forms: in flax's TrainState, in files without typed keys, from before the counter."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -16,16 +16,16 @@ _ARRAYS: Any = (jax.Array, np.ndarray, np.generic, bool, int, float)  # what bec
 
 
 def apply_gradients(state: _T, *, grads: Any, phase: Any = None, mask: Any = None, **replaced: Any) -> _T:
-    """``state.apply_gradients(grads=grads)`` of a flax `TrainState`, whose optimizer is told `phase` and `mask`.
+    """``state.apply_gradients(grads=grads)`` of a flax `TrainState`, with `phase` and `mask` passed to its optimizer.
 
-    Flax passes nothing on to the optimizer. Here it is given one that knows them, for this call.
+    Flax does not pass extra arguments on to the optimizer. For this call it is given an optimizer that has them bound.
 
     Args:
-      state: a `TrainState`, or what has its `tx`, `replace` and `apply_gradients`.
-      grads: as there.
+      state: a `TrainState`, or anything with its `tx`, `replace` and `apply_gradients`.
+      grads: as for `TrainState.apply_gradients`.
       phase: as for `count_releases`; None for an optimizer of one phase.
       mask: as for `private_aggregate`; None for an optimizer that needs none.
-      **replaced: as there, fields to be replaced.
+      **replaced: fields to be replaced, as for `TrainState.apply_gradients`.
 
     Returns:
       The state after the step, with the optimizer that `state` has.
@@ -59,15 +59,15 @@ def _is_key(leaf: Any) -> bool:
 
 
 def storable(state: _T) -> _T:
-    """`state` with the words of typed random keys in their place, for formats that know arrays only, as msgpack.
+    """`state` with typed random keys replaced by their words, for formats that hold only arrays, such as msgpack.
 
-    Optax's noise transforms hold typed keys, which ``flax.serialization.to_bytes`` refuses. `restored` is the way back.
+    Optax's noise transforms hold typed keys, which ``flax.serialization.to_bytes`` refuses. `restored` undoes it.
 
     Args:
       state: any tree.
 
     Returns:
-      A tree of the same form, keys as arrays of uint32.
+      A tree of the same form, with keys as arrays of uint32.
 
     >>> import jax.numpy as jnp, optax
     >>> from flax import serialization
@@ -83,11 +83,11 @@ def storable(state: _T) -> _T:
 
 
 def restored(stored: Any, like: _T) -> _T:
-    """What `storable` made, as JAX arrays and typed keys again: a tree of the form of `like`.
+    """The state that `storable` was given, with JAX arrays and typed keys again: a tree of the form of `like`.
 
     Args:
-      stored: what `storable` returned, or what was read from a file of it.
-      like: a state of the same form, as the optimizer's `init` returns it.
+      stored: what `storable` returned, or what was read from a file that holds it.
+      like: a state of the same form, for example from the optimizer's `init`.
 
     Returns:
       A tree of the form of `like`, with the numbers of `stored`.
@@ -116,20 +116,21 @@ def restored(stored: Any, like: _T) -> _T:
 
 
 def with_counts(state: Any, like: _T, releases: int | Sequence[int]) -> _T:
-    """An optimizer's state from before the hook, in the form of one with it, that has counted `releases`.
+    """An optimizer's state from before the counter was added, in the form of one that has counted `releases`.
 
     Args:
       state: as the optimizer without `count_releases`, `track_privacy` and `budget_guard` returned it, or what was
         restored in the form of its `init`.
       like: the state that the optimizer with them begins with, its `init(params)`.
-      releases: how many noise releases `state` has seen, of each phase: whole numbers >= 0. They cannot be found out
-        from it; where they are not known, what was spent is not known.
+      releases: how many noise releases `state` has seen, in each phase: whole numbers >= 0. They cannot be found from
+        `state`; if they are not known, what was spent is not known.
 
     Returns:
-      A state like `like`, with all else from `state`.
+      A state of the form of `like`, with everything but the counts from `state`.
 
     Raises:
-      ValueError: if `like` does not count, `releases` does not fit it, or the two differ by more than the hook.
+      ValueError: if `like` has no counter, `releases` does not fit it, or the two states differ by more than the
+        counter.
 
     >>> import jax.numpy as jnp, optax
     >>> from jaxacct import training

@@ -1,4 +1,4 @@
-"""Epsilon by the number of releases, as an array that compiled programs look up."""
+"""A table of epsilon by the number of releases, which compiled programs can look up."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ from jaxacct.training._counting import SATURATED, batches_in_release, counts_of_
 from jaxacct.training._noise import NOISE_FIELD, Phase, phases_of, rounded_up, schedule_rows
 from jaxacct.training._spending import described, overflow_of, spent_in_phases
 
-_EVERY = 64  # so many counts have an entry each
+_EVERY = 64  # every count up to it has an entry
 _RATIO = 1.0 + 2.0**-5  # of the others, one to the next
 _LARGEST = 3e38  # that is a float32
 
@@ -28,13 +28,13 @@ _LARGEST = 3e38  # that is a float32
 class SpentTable:
     """Epsilon after any number of releases, made by `spent_by_count`: call it on a state, also inside `jit` and `scan`.
 
-    A pytree of arrays, so that it can be passed to a compiled step, or held by it.
+    A pytree of arrays, so that it can be passed to a compiled step, or closed over.
 
     Attributes:
       counts: int32 [G], increasing from 0: the numbers of releases that have an entry.
       epsilons: float32 [G], upper bounds, increasing.
-      released_noise: float32 [pieces, 3], what noise a state has to have released, if it says.
-      batches_per_release: int32 [], as there.
+      released_noise: float32 [pieces, 3], the noise that a state must have released, if it records its noise.
+      batches_per_release: int32 [], as for `spent_by_count`.
 
     >>> import jax, jax.numpy as jnp
     >>> import jaxacct as ja
@@ -54,8 +54,8 @@ class SpentTable:
     def __call__(self, opt_state: Any) -> jax.Array:
         """float32 []: an upper bound on epsilon of what `opt_state` has counted, traced or not.
 
-        That of the next larger count which has an entry. It is inf where more was counted than the table knows, where a
-        count was lost, and where the state says that its noise or its releases are others than the table's.
+        It is the entry of the count, or of the next larger one that has an entry. It is inf if more was counted than
+        the table has, if a count was lost, or if the state's noise or batches per release differ from the table's.
 
         Raises:
           ValueError: as `privacy_spent`, for a state without a count, with several, or with several phases.
@@ -89,7 +89,7 @@ def _entries(most: int) -> NDArray[Any]:
 
 
 def _together(ways: Sequence[Sequence[Parts]], target_delta: float, precision: float | None) -> list[float]:
-    """The least epsilon among the descriptions of each count: those of one structure in one batch."""
+    """The least epsilon among the descriptions of each count; those of the same structure are one batch."""
     groups: dict[Any, list[tuple[int, list[Any]]]] = {}
     for i, descriptions in enumerate(ways):
         for parts in descriptions:
@@ -105,7 +105,7 @@ def _together(ways: Sequence[Sequence[Parts]], target_delta: float, precision: f
 
 
 def _noise_of(phase: Phase) -> NDArray[Any]:
-    """As a state of `private_aggregate` holds it; no rows of what adds no Gaussian noise, which no such state is of."""
+    """The noise as a state of `private_aggregate` holds it; no rows for other noise, which has no such state."""
     try:
         return schedule_rows((phase,))
     except ValueError:
@@ -120,17 +120,17 @@ def spent_by_count(
     batches_per_release: int = 1,
     precision: float | None = None,
 ) -> SpentTable:
-    """A table of epsilon by the number of noise releases, for readings inside a compiled step.
+    """A table of epsilon by the number of noise releases, to be read inside a compiled step.
 
-    Each entry is what `privacy_spent` says of so many releases: a certified upper bound, on the host, before training.
-    Up to 64 releases each count has an entry; beyond, a count reads the next larger entry, whose count is larger by at
-    most a thirty-second (fewer releases reveal no more, so that it stays an upper bound). Inside the step it costs a
-    comparison with some hundred numbers and compiles no accounting.
+    Each entry is what `privacy_spent` would return for that many releases: a certified upper bound, computed on the
+    host before training. Up to 64 releases each count has an entry; beyond, a count reads the next larger entry, whose
+    count is larger by at most a thirty-second (fewer releases reveal no more, so that it stays an upper bound). Inside
+    the step a reading costs a comparison with some hundred numbers, and no accounting is compiled.
 
     Args:
       mechanism: what one phase runs, or the `Batches` drawn for it, as for `privacy_spent`.
       target_delta: float in (0, 1).
-      most_releases: the number of releases up to which the table goes, in [1, 2^31 - 2]. None for all of `Batches`.
+      most_releases: the number of releases up to which the table goes, in [1, 2^31 - 2]. None for all of the `Batches`.
       batches_per_release: how many sampled batches each release holds, as `count_releases` was told.
       precision: as for `jaxacct.epsilon`: inf for the quick bounds only.
 

@@ -1,4 +1,4 @@
-"""Random words from a secret key: what batches are drawn from."""
+"""Random words from a secret key, from which batches are drawn."""
 
 import hashlib
 from typing import Any
@@ -37,8 +37,8 @@ def secret_bytes(key: Any) -> bytes:
 class Words:
     """The words of one period, for one use: SHAKE-256 of the key and the number of the period, in blocks.
 
-    A function of these alone, the same on every machine and with every version of NumPy. Whoever does not know the
-    key cannot tell the words from fair coins, as far as anybody knows; they are taken for fair coins here.
+    A function of these alone, the same on every machine and with every version of NumPy. As far as anybody knows,
+    without the key the words cannot be told from fair coins; they are taken for fair coins here.
     """
 
     def __init__(self, secret: bytes, period: int, use: bytes = b"") -> None:

@@ -1,4 +1,4 @@
-"""Chunks of work on other processes: any `concurrent.futures.Executor`, or processes of this machine."""
+"""Runs chunks of work on other processes: any `concurrent.futures.Executor`, or processes of this machine."""
 
 from jaxacct.workers._local import num_cores, one_thread, processes
 from jaxacct.workers._spread import FailedChunk, Spread, gathered

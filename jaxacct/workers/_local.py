@@ -1,4 +1,4 @@
-"""Processes of this machine: started anew, never forked after JAX, with one thread each, ended with their head."""
+"""Worker processes on this machine: spawned, never forked after JAX, one thread each; they end with their head."""
 
 import concurrent.futures
 import multiprocessing
@@ -11,23 +11,24 @@ import threading
 import types
 from typing import Any
 
-_ONE = {  # what NumPy's libraries and XLA read when they are first used
+_ONE = {  # environment variables that NumPy's libraries and XLA read at first use
     **dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
 }
-_PATIENCE = 2.0  # seconds that a pool whose processes were killed has to see it
+_PATIENCE = 2.0  # seconds in which a pool should notice that its processes were killed
 _XLA_FLAG = "--xla_cpu_multi_thread_eigen=false"
 
 
 def num_cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def one_thread() -> None:
-    """Keeps this process to one thread for XLA on the CPU and for NumPy: the initializer of a pool's workers.
+    """Limits XLA on the CPU and NumPy to one thread in this process: use it as the initializer of a pool's workers.
 
-    Call it before the process first computes with JAX; afterwards it changes nothing. Answers do not depend on the
-    number of threads, only the time does: workers of a thread for each core, as many as cores, would fight.
+    Call it before the process first computes with JAX; afterwards it has no effect. Answers do not depend on the number
+    of threads, only the time does: if there are as many workers as cores, and each has a thread for each core, they
+    compete.
 
     >>> from concurrent.futures import ProcessPoolExecutor
     >>> from multiprocessing import get_context
@@ -42,10 +43,10 @@ def one_thread() -> None:
 
 
 def processes(number: int) -> concurrent.futures.ProcessPoolExecutor:
-    """A pool of so many processes of this machine, of one thread each.
+    """A pool of `number` processes on this machine, with one thread each.
 
-    They do not run the user's script again, as spawned processes otherwise do: it needs no guard. Ctrl-C is their
-    head's to answer, and they end when it does.
+    Unlike other spawned processes they do not run the user's script again, so that it needs no `__main__` guard. Ctrl-C
+    is handled by the head process, and they end when it does.
     """
     return concurrent.futures.ProcessPoolExecutor(number, mp_context=_Context(), initializer=_begin)
 
@@ -57,19 +58,19 @@ def end_now(executor: Any) -> None:
     for process in every:
         process.kill()
     executor.shutdown(wait=False, cancel_futures=True)
-    if manager is not None:  # it gives back what the pool has of the system
+    if manager is not None:  # it releases the pool's system resources
         manager.join(_PATIENCE)
 
 
 def _begin() -> None:
     one_thread()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes
     threading.Thread(target=_end_with_the_head, daemon=True).start()
 
 
 def _end_with_the_head() -> None:
-    """A worker of a head that was killed would wait for its next task for ever."""
+    """Ends this process when its head process ends: otherwise it would wait for its next task forever."""
     head = multiprocessing.process.parent_process()
     if head is not None:
         head.join()

@@ -1,4 +1,4 @@
-"""The loop that gives chunks to an executor, and sees that each comes back."""
+"""The loop that sends chunks to an executor, and makes sure that each comes back."""
 
 import collections
 import contextlib
@@ -21,14 +21,14 @@ from jaxacct.workers._workers import Workers
 _UNKNOWN_WORKERS = 64  # where an executor does not say how many it has
 _AHEAD = 2  # tasks sent for each worker: one that runs, one that waits
 _MOST_CHUNKS = 4096  # in a task
-_TICK = 0.5  # seconds after which the loop looks up although nothing came back
+_TICK = 0.5  # seconds after which the loop checks on tasks although nothing came back
 _COUNT_AGAIN = 5.0  # seconds after which workers are counted again: a cluster grows
-_GIVE_UP = 100  # chunks that failed for good, and are more than those that came back: nothing works here
+_GIVE_UP = 100  # permanently failed chunks: with so many, and more than came back, the sweep stops
 _PACKAGES = ("jaxacct", "jax", "jaxlib", "numpy")  # whose versions workers must share
 
 
 class FailedChunk(NamedTuple):
-    """A chunk that failed for good: its `number`, how often it was sent (`attempts`), and the last `error`.
+    """A chunk that failed permanently: its `number`, how many times it was sent (`attempts`), and the last `error`.
 
     >>> from jaxacct.sweeping import FailedChunk
     >>> FailedChunk(number=3, attempts=3, error="MemoryError: ").number
@@ -41,7 +41,7 @@ class FailedChunk(NamedTuple):
 
 
 class Back(NamedTuple):
-    """What a task brings back: of each chunk its answer or None, of each an error or "", warnings, and seconds."""
+    """What a task returns: the answer of each chunk or None, an error of each or "", warnings, and seconds."""
 
     answers: list[Any]
     errors: list[str]
@@ -51,7 +51,7 @@ class Back(NamedTuple):
 
 @functools.cache
 def versions() -> tuple[str, ...]:
-    """What decides the last bits of an answer besides the processor: name==version of each package."""
+    """name==version of each package that, besides the processor, decides the last bits of an answer."""
     found = []
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -65,11 +65,11 @@ def _loaded(call: bytes) -> Callable[[Any], Any]:
 
 
 def run_task(call: bytes, chunks: list[Any], wanted: tuple[str, ...]) -> Back:
-    """The answers of some chunks, on a worker: each by itself, whatever its neighbours do."""
+    """The answers of some chunks, on a worker: each is computed by itself, even if others fail."""
     if versions() != wanted:
         raise RuntimeError(f"this worker has {', '.join(versions())}; the sweep was begun with {', '.join(wanted)}")
     ask, answers, errors, begun = _loaded(call), [], [], time.perf_counter()
-    is_main = threading.current_thread() is threading.main_thread()  # others may not catch warnings
+    is_main = threading.current_thread() is threading.main_thread()  # only the main thread may catch warnings
     with warnings.catch_warnings(record=True) if is_main else contextlib.nullcontext([]) as caught:
         for chunk in chunks:
             answer, error = None, ""
@@ -94,14 +94,14 @@ class _Task:
 class Spread:
     """Chunks answered by workers, in the order in which they come back.
 
-    Iterating gives (number, answer) for each chunk that came back, once, and None where nothing did for a while. Then
-    `failed` lists those that failed for good, and `num_again` counts those that were sent again.
+    Iterating gives (number, answer) once for each chunk that came back, and None if none did for a while. Afterwards
+    `failed` lists the chunks that failed permanently, and `num_again` counts those that were sent again.
 
     Args:
-      workers: where.
+      workers: what answers them.
       call: ``(chunk) -> answer``, a pure function that can be pickled.
-      chunk_at: the chunk of a number.
-      numbers: of the chunks.
+      chunk_at: the chunk with a given number.
+      numbers: the numbers of the chunks.
       size: how many.
     """
 
@@ -125,11 +125,11 @@ class Spread:
         self._again: collections.deque[int] = collections.deque()
         self._alone: collections.deque[int] = collections.deque()  # no other task runs beside such a chunk
         self._tries: collections.Counter[int] = collections.Counter()
-        self._tasks: dict[int, _Task] = {}  # that are waited for
+        self._tasks: dict[int, _Task] = {}  # being waited for
         self._late: dict[int, _Task] = {}  # whose chunks were sent again: they may still come back
         self._names = itertools.count()
         self._back: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._seconds = 0.0  # of a chunk, of late; 0 where none came back
+        self._seconds = 0.0  # recent time of a chunk; 0 if none has come back
         self._said: set[type[Warning]] = set()
         self._width, self._counted = 0, 0.0
         self._executor: Any = None
@@ -146,7 +146,7 @@ class Spread:
                 task.future.cancel()
             if self._is_owned:
                 end_now(self._executor)
-            self._executor = None  # with it goes what it holds of the system
+            self._executor = None  # this frees its system resources
 
     def _loop(self) -> Iterator[tuple[int, Any] | None]:
         looked = time.monotonic()
@@ -222,7 +222,7 @@ class Spread:
     def _taken_in(self, task: _Task) -> Iterator[tuple[int, Any]]:
         try:
             error = task.future.exception()
-        except Exception as raised:  # it was cancelled, by whatever name an engine says so
+        except Exception as raised:  # it was cancelled; each engine has its own error for that
             error = raised
         if error is not None:
             is_broken = isinstance(error, BrokenExecutor)
@@ -252,7 +252,7 @@ class Spread:
             yield number, answer
 
     def _fail(self, task: _Task, error: object, *, broke: bool = False) -> None:
-        """Has the chunks of a task sent again, or lists them."""
+        """Queues the chunks of a failed task to be sent again, or lists them as failed."""
         shown = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         for number in task.numbers:
             if number not in self._open:
@@ -267,7 +267,7 @@ class Spread:
             (self._alone if is_last else self._again).append(number)
 
     def _replace(self, error: BaseException) -> None:
-        """Another executor for one that broke; all that it had was lost."""
+        """Replaces an executor that broke; the tasks that it held are lost."""
         for task in self._tasks.values():
             self._fail(task, error, broke=True)
         self._tasks.clear()
@@ -289,7 +289,7 @@ class Spread:
         self._executor, self._is_owned = processes(number), True
 
     def _look_after(self) -> None:
-        """Finds tasks that are late, and those that cannot tell that they are done."""
+        """Finds tasks that are late, and those that are done without having reported it."""
         now, timeout = time.monotonic(), self._workers.timeout
         for name, task in list(self._tasks.items()):
             if not hasattr(task.future, "add_done_callback") and task.future.done():
@@ -308,10 +308,10 @@ class Spread:
 
 
 def gathered(workers: Workers, call: Callable[[Any], Any], chunks: Sequence[Any]) -> list[Any]:
-    """The answers of some chunks, in their order.
+    """The answers of some chunks, in their order: a list.
 
     Raises:
-      RuntimeError: if some failed for good; it says how many, and why the first did.
+      RuntimeError: if some failed permanently; it says how many, and why the first did.
     """
     spread = Spread(workers, call, chunks.__getitem__, range(len(chunks)), len(chunks))
     found = dict(back for back in spread if back is not None)
@@ -325,7 +325,7 @@ def gathered(workers: Workers, call: Callable[[Any], Any], chunks: Sequence[Any]
 
 
 def num_workers_of(executor: Any) -> int | None:
-    """How many workers an executor has; None where it does not say."""
+    """How many workers an executor has; None if it does not say."""
     client = getattr(executor, "_client", None)  # Dask's
     if client is not None and hasattr(client, "nthreads"):
         return sum(client.nthreads().values())

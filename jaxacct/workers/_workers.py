@@ -1,4 +1,4 @@
-"""Where chunks are answered: an executor and how it is used."""
+"""Where chunks are answered: an executor, and how it is used."""
 
 import dataclasses
 import functools
@@ -10,25 +10,27 @@ from jaxacct.workers._local import processes
 
 @dataclasses.dataclass(frozen=True)
 class Workers:
-    """An executor, and how work is given to it.
+    """An executor, and how work is sent to it.
 
-    Chunks go out in tasks: as many chunks to one task as take about `task_seconds`, which changes no answer. A task
-    whose worker dies, that raises, or that is not back after `timeout` has its chunks sent again, one by one; the first
-    answer counts. What killed a pool of processes twice is sent alone before it is given up.
+    Chunks are sent in tasks: as many chunks in one task as take about `task_seconds`; this changes no answer. If the
+    worker of a task dies, or the task raises an error or is not back after `timeout`, its chunks are sent again, one by
+    one; the first answer counts. If the failure before the last attempt broke a pool of processes, the chunk is sent
+    alone that time.
 
     Attributes:
-      executor: a `concurrent.futures.Executor`, or whatever has its `submit`; or a function without arguments that
+      executor: a `concurrent.futures.Executor`, or any object with its `submit`; or a function without arguments that
         makes one: it is called again when a pool of processes breaks, and what it made is ended with the sweep. A pool
         that was given ready-made and breaks is replaced by processes of this machine, with a warning.
-      num_workers: how many; None asks the executor (of `concurrent.futures`, mpi4py, Dask, loky), and is 64 where that
-        cannot say.
-      task_seconds: of work in one task: more where a task costs much, as a job of a cluster's queue does.
+      num_workers: the number of workers; None asks the executor (of `concurrent.futures`, mpi4py, Dask, loky), or takes
+        64 if it cannot say.
+      task_seconds: seconds of work in one task: choose more if a task is expensive to start, like a job in a cluster's
+        queue.
       timeout: seconds from sending a task, of which two are sent ahead to every worker, until it is sent again; None
-        waits for ever.
-      attempts: how often a chunk is sent before it has failed for good.
+        waits forever.
+      attempts: how many times a chunk is sent before it has failed permanently.
 
     Raises:
-      ValueError: if `executor` is none, or a number is out of range.
+      ValueError: if `executor` is not an executor, or a number is out of range.
 
     >>> from jaxacct.sweeping import Workers
     >>> from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +63,7 @@ class Workers:
 
     @property
     def make(self) -> Callable[[], Any] | None:
-        """What makes the executor; None where it was given ready-made."""
+        """The function that makes the executor; None if it was given ready-made."""
         return None if hasattr(self.executor, "submit") else self.executor
 
 
@@ -69,7 +71,7 @@ def workers_of(executor: Any) -> Workers | None:
     """The workers that an argument `executor` means; None for this process alone.
 
     Raises:
-      ValueError: if it means none.
+      ValueError: if it is not a valid executor.
     """
     if executor is None or isinstance(executor, Workers):
         return executor

@@ -236,7 +236,7 @@ def test_posterior_rate_limits() -> None:
     assert posterior_rate(5, [800.0]) == 0.0
     rates = [posterior_rate(20, [0.3] * i) for i in range(19)]
     assert all(1.0 / (20 - i + i * math.exp(0.3)) - 1e-15 <= r <= 1.0 / (20 - i) for i, r in enumerate(rates))
-    with pytest.raises(ValueError, match="num_seen"):
+    with pytest.raises(ValueError, match="log_ratios has"):
         posterior_rate(3, [0.0, 0.0, 0.0])
 
 
@@ -664,7 +664,7 @@ def test_variance_broadcasts() -> None:
 @pytest.mark.parametrize(
     "run",
     [
-        ja.TruncatedPoisson(ja.Gaussian(1.0), 0.5, 10, num_records=1000, max_batch_size=2),
+        ja.TruncatedPoisson(ja.Gaussian(1.0), 0.5, num_records=1000, max_batch_size=2, num_steps=10),
         ja.FixedBatches(ja.Gaussian(1.0), num_records=100, batch_size=5, num_steps=10),
         ja.ShuffledBatches(ja.Gaussian(1.0), 10),
         ja.ParallelPoisson(ja.Gaussian(1.0), 0.1, num_workers=2, num_steps=10),

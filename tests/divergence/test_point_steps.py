@@ -81,6 +81,16 @@ def test_below_true_allocation_of_other_noise(release: Any, direction: Direction
     assert 0.8 * above < found <= above
 
 
+@pytest.mark.parametrize(
+    ("noise", "narrow"), [(ja.DiscreteGaussian(100.0), 5e-4), (ja.DiscreteLaplace(0.01, 2000), 0.15)], ids=str
+)
+def test_thousands_of_evenly_spaced_losses_are_few_points(noise: Any, narrow: float) -> None:
+    for direction in Direction:
+        assert len(points_below(noise, 1.0, direction).masses) <= 1025
+    found = ja.epsilon_interval(ja.RandomAllocation(noise, 40, 10), 1e-6)
+    assert found.upper <= found.lower * (1.0 + narrow)
+
+
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("rate", [1.0, 0.4, 1e-3])
 def test_moments_err_by_no_more_than_is_booked(rate: float, direction: Direction) -> None:

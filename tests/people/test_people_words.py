@@ -102,7 +102,7 @@ def test_compare_runs_inside_jit():
         (lambda: ja.Shuffled(ja.Gaussian(2.0), 100), r"must be GaussianReports\(noise_multiplier=2.0\)"),
         (lambda: ja.RandomAllocation(ja.LocalRandomizer(1.0), 9), "must be wrapped, as in Shuffled"),
         (lambda: ja.RandomAllocation(ja.Gaussian, 9), "a class; must be one of its objects"),
-        (lambda: ja.PoissonSampled(1.0, 0.1, num_steps=1), "must be one, as Gaussian"),
+        (lambda: ja.PoissonSampled(1.0, 0.1, num_steps=1), "must be one, for example Gaussian"),
         (lambda: ja.epsilon(ja.PoissonSampled(ja.Group(RUN, 2), 0.1, 1), 1e-6), "must wrap one of .*Gaussian"),
         (lambda: ja.calibrate(RUN, "noise_multiplier", [0.0, 1.0], 1e-6), "must be > 0, or 0 everywhere"),
     ],

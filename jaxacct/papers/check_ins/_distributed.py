@@ -201,7 +201,7 @@ def _log_inverse_participation(num_users: jax.Array, prob: jax.Array, *, fewest:
 
 
 def binomial_upper_tail_log(num_users: jax.Array, prob: jax.Array, least: jax.Array, *, num_terms: int) -> jax.Array:
-    """Upper bounds [L] on log P[Bin(n, q) >= l], rounded up, for l > n q; 0 elsewhere.
+    """Upper bounds [L] on log P[Bin(n, q) >= l], rounded up, sharp for l > n q; 0 where the terms do not fall.
 
     The sum of `num_terms` (static) terms from l on, and a geometric bound on the rest.
     """

@@ -292,7 +292,8 @@ def theorem1_guarantee(
 def binomial_upper_tail(num_users: ArrayLike, check_in_prob: ArrayLike, least: ArrayLike) -> Floats:
     """P[Bin(n, q) >= l], the beta of Theorem 1 (CI-S8).
 
-    Upper bound for l > n q: a sum from l on, and a geometric bound on what is beyond 12 standard deviations; else 1.
+    Upper bound: a sum from l on, and a geometric bound on what is beyond 12 standard deviations, sharp for l > n q; 1
+    where the terms do not fall.
 
     Args:
       num_users: n, whole number >= 1.

@@ -15,7 +15,6 @@ one step at a time.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -156,7 +155,7 @@ def _mean(law: _Law, t: int, k: int, level: float, s: float, *, remove: bool) ->
     # polynomials e_0, .., e_k and masses of all but the last two steps
     rows, weights = np.zeros((1, k + 1)), np.ones(1)
     rows[0, 0] = 1.0
-    for _ in itertools.repeat(None, t - 2):
+    for _ in range(t - 2):
         grown = np.repeat(rows, len(values), axis=0)
         y = np.tile(values, len(rows))
         grown[:, 1:] += y[:, None] * np.repeat(rows, len(values), axis=0)[:, :-1]

@@ -43,7 +43,8 @@ def posterior_rate(num_steps: int, log_ratios: Sequence[float] | NDArray[Any], *
     check_at_most("num_selected", num_selected, "num_steps", num_steps)
     ratios = np.asarray(log_ratios, np.float64)
     left = num_steps - ratios.shape[0]
-    check_at_most("num_seen", ratios.shape[0] + 1, "num_steps", num_steps)
+    if left < 1:
+        raise ValueError(f"log_ratios has {ratios.shape[0]} values: it must have fewer than num_steps={num_steps}")
     if num_selected == 1:
         top = max(0.0, float(ratios.max(initial=0.0)))
         return math.exp(-top) / (left * math.exp(-top) + float(np.exp(ratios - top).sum()))
