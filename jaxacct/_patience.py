@@ -32,7 +32,7 @@ class _Loop:
         _say(f"this takes long: {self.ahead} more {self.of}, about {each:.1g} seconds each", outer)
 
 
-def told(pieces: Iterable[Piece], of: str, count: int) -> Iterator[Piece]:
+def with_slow_warning(pieces: Iterable[Piece], of: str, count: int) -> Iterator[Piece]:
     """Yields the `pieces` of an answer, with a `SlowWarning` if about `count` of them take long.
 
     The warning comes once, after the first few pieces. A loop inside another one does not warn once either of them has.
@@ -76,13 +76,13 @@ def tried(ask: Callable[[], Piece], of: str, count: int) -> Piece:
 
 
 def pieces() -> int:
-    """The number of pieces that the enclosing `told` loop still has to make, this one included; 1 outside any loop."""
+    """The number of pieces still to come in the enclosing `with_slow_warning` loop, this one included; 1 outside one."""
     outer = _outer.get()
     return 1 if outer is None else 1 + max(outer.ahead, 0)
 
 
 def say_long(why: str) -> None:
-    """Warns (`SlowWarning`) that the answer takes long, and `why`; only once inside a `told` loop."""
+    """Warns (`SlowWarning`) that the answer takes long, and `why`; only once inside a `with_slow_warning` loop."""
     _say(f"this takes long: {why}", _outer.get())
 
 

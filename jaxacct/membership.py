@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax
 from jaxacct._method import NO_POINT, BracketMethod, Cost, Engine, LaneMethod, Method, Query
-from jaxacct._patience import told
+from jaxacct._patience import with_slow_warning
 from jaxacct._precision import FEW_LANES, Kernel, KernelByStructure, Rounding
 from jaxacct._sharing import shared
 from jaxacct._types import Bound, NeighboringRelation, OrderEdgeWarning, TooFineError
 from jaxacct._validate import check_probability, checked_array
 from jaxacct.answering import answer, question_of
-from jaxacct.answering._plan import is_dear, plan
+from jaxacct.answering._plan import is_expensive, plan
 from jaxacct.answering._question import check_scalars
 from jaxacct.bounds import methods_for
 from jaxacct.bounds._clones_pair import concrete_pair, has_pair
@@ -218,7 +218,7 @@ def _is_hopeless(mechanism: Mechanism, error: NDArray[Any]) -> bool:
     """
     if not error.size or not has_quick(mechanism):
         return False
-    if is_dear(question_of(in_place_of(mechanism), Query.DELTA, _LAST_LINE, precision=math.inf)):
+    if is_expensive(question_of(in_place_of(mechanism), Query.DELTA, _LAST_LINE, precision=math.inf)):
         return False  # the look costs more than it may spare
     with warnings.catch_warnings():  # from quick methods
         warnings.simplefilter("ignore", OrderEdgeWarning)
@@ -257,7 +257,10 @@ def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
 
     One question after the other, which compiles nothing; the mechanism's loss distributions serve all of them.
     """
-    level, questions = error.reshape(-1), told(itertools.repeat(None), "lines of the trade-off function", _USUAL_LINES)
+    level, questions = (
+        error.reshape(-1),
+        with_slow_warning(itertools.repeat(None), "lines of the trade-off function", _USUAL_LINES),
+    )
 
     def about(query: Query, target: float) -> float:
         next(questions)

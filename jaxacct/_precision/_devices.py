@@ -67,7 +67,7 @@ def platform() -> str:
 # As part of a user's program, a kernel runs where that program does, which is known only once it is lowered. So lanes
 # pass through an identity whose lowering refuses platforms that are not sound, or not at hand to be looked at.
 @functools.cache
-def looked_at() -> Any:
+def backend_check() -> Any:
     """The primitive of that identity."""
     import jax.extend.core
     from jax.interpreters import mlir
@@ -78,7 +78,7 @@ def looked_at() -> Any:
                 _ground.refuse_unsound(platform, {})  # the user's program is compiled with the user's options
         return [x]
 
-    made: Any = jax.extend.core.Primitive("looked_at")
+    made: Any = jax.extend.core.Primitive("backend_check")
     made.def_impl(lambda x: x)
     made.def_abstract_eval(lambda x: x)
     mlir.register_lowering(made, lowered)

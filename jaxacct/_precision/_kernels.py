@@ -14,8 +14,8 @@ from jaxacct import _trees
 from jaxacct._jax import Array, Tracer, is_imported, jax, jnp
 from jaxacct._precision._devices import (
     MAX_PROGRAMS,
+    backend_check,
     gathered,
-    looked_at,
     mesh,
     on_each_device,
     placed,
@@ -138,7 +138,7 @@ class Kernel:
 
     def _traced_program(self, static: dict[str, Any]) -> Any:
         key = key_of(static)
-        program = self._programs.pop(key, None) or self._program(static, seen=looked_at().bind)
+        program = self._programs.pop(key, None) or self._program(static, seen=backend_check().bind)
         self._programs[key] = program  # the last one used comes last
         if len(self._programs) > MAX_PROGRAMS:
             self._programs.pop(next(iter(self._programs)), None)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._method import Method, Query
-from jaxacct._patience import told
+from jaxacct._patience import with_slow_warning
 from jaxacct._sharing import shared
 from jaxacct._types import OrderEdgeWarning, PrecisionWarning, TooFineError
 from jaxacct.answering._found import Asked, Found
@@ -90,7 +90,7 @@ class _Ladder:
         """The delta on the last rung that is confirmed; 1 if none is."""
         good, bad, leap, is_slow = self._top, self._last + 1, 1, False
         at_good = at_bad = math.nan
-        for _ in told(range(_MOST_PROBES), "epsilons at smaller deltas", _USUAL_PROBES):
+        for _ in with_slow_warning(range(_MOST_PROBES), "epsilons at smaller deltas", _USUAL_PROBES):
             before = bad - good
             if before <= 1:
                 break

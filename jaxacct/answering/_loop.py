@@ -25,7 +25,7 @@ from jaxacct._method import (
     RenyiMethod,
     Role,
 )
-from jaxacct._patience import told
+from jaxacct._patience import with_slow_warning
 from jaxacct._types import (
     Bound,
     Direction,
@@ -238,7 +238,7 @@ def _one_by_one(
     question, is_asked = found.question, False
     lower, upper = (np.full((len(directions), *question.shape), end) for end in (0.0, question.query.worst))
     of_reduction = np.ones(question.shape, bool)
-    for at, point in told(question.points(), "points", int(np.count_nonzero(todo))):
+    for at, point in with_slow_warning(question.points(), "points", int(np.count_nonzero(todo))):
         if not (todo[at] and method.applies(point.mechanism)):
             continue
         if question.method is None and method.role_for(point.mechanism) is Role.BY_NAME:

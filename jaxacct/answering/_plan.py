@@ -93,7 +93,7 @@ def _meant(method: str | None, found: dict[str, Named]) -> str | None:
     return by_plain_name.get(wanted, by_plain_name.get(_ALIASES.get(wanted, "")))
 
 
-def is_dear(question: Question) -> bool:
+def is_expensive(question: Question) -> bool:
     """Whether any of the methods that would be asked takes longer than some milliseconds, once it is compiled."""
     return any(step.method.cost > Cost.MILLISECONDS for step in plan(question))
 

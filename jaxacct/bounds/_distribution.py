@@ -344,8 +344,8 @@ class _Refinement:
                     return
             if idle >= _MAX_IDLE:  # a width below the default gets the last resolution too
                 wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
-                is_dear = spent + work.at(_LAST_RESOLUTION / resolution) > most
-                if not wants_more or is_dear or is_too_large(each * _LAST_RESOLUTION):
+                is_expensive = spent + work.at(_LAST_RESOLUTION / resolution) > most
+                if not wants_more or is_expensive or is_too_large(each * _LAST_RESOLUTION):
                     return
                 resolution = _LAST_RESOLUTION
                 continue

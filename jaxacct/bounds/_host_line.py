@@ -219,7 +219,7 @@ def _many(
 
 
 def _moment_inversion(name: str, applies: Callable[[Any], bool], fewest: float = 0.0, **options: Any) -> BracketMethod:
-    """A method (class `BracketMethod`) for mechanisms within reach, `fewest` steps at least, asked by name to 1e-9."""
+    """A method (class `BracketMethod`) for mechanisms within reach, `fewest` steps at least."""
     facts: dict[str, Any] = {
         "engine": Engine.CONTOUR,
         "name": name,

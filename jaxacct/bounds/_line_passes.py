@@ -49,7 +49,7 @@ def _chosen(of: Questions, part: Steps, query: Query, near: Real | None) -> tupl
     """
     falls = part.falls
     scale = np.where(falls > 0.0, falls, 1.0) ** -0.5
-    orders = _contour.looked_at(scale, part.largest_order)
+    orders = _contour.candidate_orders(scale, part.largest_order)
     logs = part.guess(orders)
     known = (near, np.log(of.target)) if query is Query.EPSILON else (of.target, None if near is None else np.log(near))
     choice = _contour.choose_lines(orders, logs, part.modulus, scale, *known)

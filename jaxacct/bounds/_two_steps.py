@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._method import Bracketing, Query
-from jaxacct._patience import say_long, told
+from jaxacct._patience import say_long, with_slow_warning
 from jaxacct._sharing import shared
 from jaxacct._types import Direction
 from jaxacct.mechanisms import (
@@ -114,7 +114,7 @@ def _searched(value: _Value, low: float, high: float, ends: tuple[float, float],
       guess: ``(x) -> `` where the minimum may be and what it may be, from the values found so far, of which that at x
         is the least; or None. It is used in the last steps, and in some more if there is still much to gain.
     """
-    splits = told(range(2 + _NUM_SPLITS), "splits of epsilon", 2 + _NUM_SPLITS)
+    splits = with_slow_warning(range(2 + _NUM_SPLITS), "splits of epsilon", 2 + _NUM_SPLITS)
     met: dict[float, float] = {}
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     next(splits)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, Role, itself
-from jaxacct._patience import told
+from jaxacct._patience import with_slow_warning
 from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution, loss_distribution
@@ -117,7 +117,7 @@ def _one_after_the_other(
     known = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
 
     share = 1.0 if query is Query.DELTA else _SHARE
-    deltas = told(itertools.repeat(None), "deltas of a search", _NUM_HALVINGS)
+    deltas = with_slow_warning(itertools.repeat(None), "deltas of a search", _NUM_HALVINGS)
 
     def of_one(epsilon: float) -> float:
         next(deltas)

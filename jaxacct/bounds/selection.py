@@ -25,7 +25,7 @@ from jaxacct.conversion import delta_from_log, log_delta_from_rdp
 from jaxacct.mechanisms import PrivateSelection
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import bisect_lanes, log1p, map_rows, up
-from jaxacct.special._namespace import cummin_from_behind, is_jax, stop_gradient, xp
+from jaxacct.special._namespace import is_jax, reverse_cummin, stop_gradient, xp
 
 _NUM_HALVINGS = 80  # halvings of a bracket of log(1 / gamma), which keep its safe end
 _SHARE_DOWN = 1.0 - 2.0**-44  # rounds a mean number of runs down: expm1, quotients and products, some ten ulp each
@@ -141,7 +141,7 @@ def tables(
         found = xp.concatenate([xp.where(inside, found, xp.inf), whole[None]])
         found = xp.where(runs >= 1.0, up(found, 2**12), xp.inf)
         ends = np.append(also, len(finite))
-        least = cummin_from_behind(found[ends])[np.searchsorted(ends, np.arange(len(finite) + 1))]
+        least = reverse_cummin(found[ends])[np.searchsorted(ends, np.arange(len(finite) + 1))]
         found = xp.minimum(found, least)
         return found[np.searchsorted(finite, np.asarray(orders))]
 

@@ -65,11 +65,11 @@ def _ask(method: LaneMethod, grid: int, mechanism: Mechanism, target: NDArray[An
 
 def method_route(method: LaneMethod, grid: int, batch: Batch) -> Route:
     """A `Route` by one method, at one of its grids of orders."""
-    is_dear = not math.isinf(up_to_order(method))  # a tenth of a second for each lane
+    is_expensive = not math.isinf(up_to_order(method))  # a tenth of a second for each lane
 
     def route(values: NDArray[Any], wanted: NDArray[Any]) -> Answered:
         epsilon, order, edge = np.full(values.shape, np.inf), np.zeros(values.shape), np.zeros(values.shape, bool)
-        for at in _groups(wanted) if is_dear else [_lanes(wanted, _CHUNK)]:
+        for at in _groups(wanted) if is_expensive else [_lanes(wanted, _CHUNK)]:
             found = _ask(method, grid, batch.mechanism(values[at], at), batch.target_delta[at])
             epsilon[at], order[at], edge[at] = found.value, found.order, found.at_edge
         return Answered(epsilon, {"order": order, "edge": edge})

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct._patience import told
+from jaxacct._patience import with_slow_warning
 
 # These steer how many questions are asked: the value found is always one that was asked about and met its target.
 _USUAL = 10  # questions that a search usually needs
@@ -90,7 +90,7 @@ def search(
     p1 = p2 = p3 = np.full(x.shape, np.nan)
     f1 = f2 = f3 = np.full(x.shape, np.nan)
     cap = np.full(x.shape, _FIRST_CAP)
-    for turn in told(range(MOST_ASKED), "questions of a search", _USUAL):
+    for turn in with_slow_warning(range(MOST_ASKED), "questions of a search", _USUAL):
         answer = ask(x, active)
         fits = active & (answer.epsilon <= target)
         fails = active & ~fits

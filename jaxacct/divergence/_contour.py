@@ -52,7 +52,7 @@ class Choice(NamedTuple):
     usable: Any
 
 
-def looked_at(scale: Real, largest: Real) -> Real:
+def candidate_orders(scale: Real, largest: Real) -> Real:
     """Orders [L, K], increasing, in steps set by `scale` [L], 1 over the standard deviation of the composed loss.
 
     The orders less 1 are at most `largest` [L].

@@ -75,8 +75,8 @@ class Adjacent(Mechanism):
     def releases_per_epoch(self) -> int:
         return int(self.mechanism.releases_per_epoch)
 
-    def cheap_releases(self, epochs: int) -> int:
-        return int(self.mechanism.cheap_releases(epochs))
+    def partial_epoch_releases(self, epochs: int) -> int:
+        return int(self.mechanism.partial_epoch_releases(epochs))
 
     def epochs(self, number: int) -> Parts:
         return self._whole(self.mechanism.epochs(number))

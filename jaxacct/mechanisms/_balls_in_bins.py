@@ -173,6 +173,6 @@ class BallsInBins(Mechanism):
     def releases_per_epoch(self) -> int:
         return self.length
 
-    def cheap_releases(self, epochs: int) -> int:
+    def partial_epoch_releases(self, epochs: int) -> int:
         """All but the last of the first run; a later run is charged whole."""
         return 0 if epochs else self.length - 1

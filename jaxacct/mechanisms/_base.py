@@ -259,7 +259,7 @@ class Mechanism(Description):
         """The noise releases of one epoch, whose first costs as much as all of them; 1 if each has its own price."""
         return 1
 
-    def cheap_releases(self, epochs: int) -> int:
+    def partial_epoch_releases(self, epochs: int) -> int:
         """How many of the first releases after `epochs` whole epochs may cost less than another epoch."""
         del epochs
         return self.releases_per_epoch - 1

@@ -158,7 +158,7 @@ class RandomAllocation(Mechanism):
         of_step = given(self.mechanism, "num_steps") if isinstance(self.mechanism, PoissonSampled) else 1
         return int(self.num_steps * of_step)
 
-    def cheap_releases(self, epochs: int) -> int:
+    def partial_epoch_releases(self, epochs: int) -> int:
         """After the first epoch an unfinished one is charged whole, unless fewer steps were run than a record joins."""
         if isinstance(self.mechanism, PoissonSampled):
             return 0

@@ -81,7 +81,7 @@ class SameBins(RandomAllocation):
     def releases_per_epoch(self) -> int:
         return int(self.num_steps) * int(self.num_cycles)
 
-    def cheap_releases(self, epochs: int) -> int:
+    def partial_epoch_releases(self, epochs: int) -> int:
         """All but the last of the first run; a later run is charged whole."""
         return 0 if epochs else self.releases_per_epoch - 1
 

@@ -12,7 +12,7 @@ from jaxacct._method import Query
 from jaxacct._types import PrecisionWarning
 from jaxacct._validate import check_delta, checked_number
 from jaxacct.answering import question_of
-from jaxacct.answering._plan import is_dear
+from jaxacct.answering._plan import is_expensive
 from jaxacct.answering._question import check_scalars
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import FieldSpec, number_paths, value_at, with_fields
@@ -129,7 +129,7 @@ def _drawn(run: Mechanism, target_delta: float) -> bytes:
         answer = epsilon(run, target_delta)
     high = 1.5 * answer if 0.0 < answer < np.inf else 1.0
     quick = question_of(run, Query.DELTA, high, precision=np.inf)
-    ax = delta_profile(run, np.linspace(0.0, high, _POINTS), precision=_WIDTH if is_dear(quick) else np.inf)
+    ax = delta_profile(run, np.linspace(0.0, high, _POINTS), precision=_WIDTH if is_expensive(quick) else np.inf)
     ax.axhline(target_delta, color="#999999", linestyle=":", linewidth=1.0)
     if answer < np.inf:
         ax.plot([answer], [target_delta], "o", color="#000000", markersize=6.0)

@@ -186,7 +186,7 @@ def with_rows(x: Any, at: Any, rows: Any) -> Any:
     return whole
 
 
-def cummin_from_behind(x: Any) -> Any:
+def reverse_cummin(x: Any) -> Any:
     """The minimum from each place to the end, along the first axis."""
     return jax.lax.cummin(x, axis=0, reverse=True) if is_jax(x) else np.minimum.accumulate(x[::-1], axis=0)[::-1]
 

@@ -245,9 +245,9 @@ class Batches:
         """The noise releases of one epoch of the mechanism."""
         return self.mechanism.releases_per_epoch
 
-    def cheap_releases(self, epochs: int) -> int:
-        """The mechanism's own `cheap_releases`."""
-        return self.mechanism.cheap_releases(epochs)
+    def partial_epoch_releases(self, epochs: int) -> int:
+        """The mechanism's own `partial_epoch_releases`."""
+        return self.mechanism.partial_epoch_releases(epochs)
 
 
 @functools.lru_cache(maxsize=2)

@@ -47,7 +47,7 @@ class Epoch:
         """The noise releases of one epoch."""
         return int(self.num_steps)
 
-    def cheap_releases(self, epochs: int) -> int:
+    def partial_epoch_releases(self, epochs: int) -> int:
         """All but the last of an epoch: `releases` says what they cost."""
         del epochs
         return self.releases_per_epoch - 1

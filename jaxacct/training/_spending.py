@@ -234,7 +234,7 @@ def steps_affordable(
             warnings.simplefilter("ignore", category)
         quick = largest(functools.partial(spent, quick=True), target_epsilon, 0, most)  # a place to begin
         epochs = largest(spent, target_epsilon, quick, most)
-        left = min(mechanism.cheap_releases(epochs), longest - epochs * unit)
+        left = min(mechanism.partial_epoch_releases(epochs), longest - epochs * unit)
         return epochs * unit + largest(functools.partial(spent, epochs), target_epsilon, 0, left)
 
 

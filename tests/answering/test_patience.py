@@ -27,7 +27,7 @@ class _Clock:
         said = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            for i in _patience.told(range(len(each)), of, count):
+            for i in _patience.with_slow_warning(range(len(each)), of, count):
                 said.append(len(caught))
                 self.now += each[i]
         return said, [str(w.message) for w in caught], caught
@@ -56,8 +56,8 @@ def test_what_is_short_is_not_spoken_of(clock):
 def test_loops_inside_of_loops_are_told_of_once(clock):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for _ in _patience.told(range(5), "points", 5):
-            for _ in _patience.told(range(10), "splits", 10):
+        for _ in _patience.with_slow_warning(range(5), "points", 5):
+            for _ in _patience.with_slow_warning(range(10), "splits", 10):
                 clock.now += 1.0
             _patience.say_long("more of it")
         _patience.say_long("it is another question")
@@ -71,8 +71,8 @@ def test_long_pieces_are_told_of_before_the_first_is_done(clock):
     """By the pieces that the first one is made of: two splits of the first point tell of all points."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for _ in _patience.told(range(16), "points", 16):
-            for _ in _patience.told(range(8), "splits", 8):
+        for _ in _patience.with_slow_warning(range(16), "points", 16):
+            for _ in _patience.with_slow_warning(range(8), "splits", 8):
                 clock.now += 0.1
                 if caught:
                     break

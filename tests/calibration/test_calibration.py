@@ -220,7 +220,7 @@ def test_targets_near_zero():
     [
         ("noise_multiplier", (-1.0, 1e-6), "target_epsilon=-1.0 must be"),
         ("noise_multiplier", (1.0, 1.0), "target_delta=1.0 must be"),
-        ("sampling_probability", (1.0, 1e-6), "field='sampling_probability' is no field"),
+        ("sampling_probability", (1.0, 1e-6), "field='sampling_probability' is not a field"),
     ],
 )
 def test_bad_arguments(field, args, message):

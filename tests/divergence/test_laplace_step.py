@@ -209,7 +209,7 @@ def test_one_moment_bounds_what_no_line_reaches() -> None:
     of = Steps(question([], [], Direction.ADD, 1e-6, [(0.4, 0.002, 34.0)]))
     scale = of.falls**-0.5
     with np.errstate(all="ignore"):
-        orders = _contour.looked_at(scale, of.largest_order)
+        orders = _contour.candidate_orders(scale, of.largest_order)
         line = _contour.choose_lines(orders, of.guess(orders), of.modulus, scale, None, np.log([1e-6]))
         assert line.highest > of.highest
     ends = _ends(step, 34.0, log_delta=math.log(1e-6), width=1e-3)

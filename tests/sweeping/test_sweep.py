@@ -228,7 +228,7 @@ def test_bad_arguments():
     for grid, message in (
         (5, "grid=5 must be a mapping"),
         ({}, "must name at least one field"),
-        ({"sigma": SIGMAS}, "field='sigma' is no field"),
+        ({"sigma": SIGMAS}, "field='sigma' is not a field"),
         ({**GRID, "noise_multiplier": [[1.0]]}, "must be a one-dimensional array"),
         ({**GRID, "noise_multiplier": ["1"]}, "must be a one-dimensional array"),
         ({**GRID, "noise_multiplier": [1.0, -1.0]}, "noise_multiplier=-1.0 in an array must be > 0"),

@@ -714,7 +714,7 @@ def test_a_mechanism_that_was_described_for_a_size_remembers_it() -> None:
         (ja.PoissonSampled(ja.Gaussian(np.array([1.0, 2.0])), 0.1), "scalar"),
         (ja.PoissonSampled(ja.Gaussian(1.0), np.array([0.1, 0.2])), "scalar"),
         (training.Epoch(RUNS["allocation"], 5), "num_steps=5 must be 4"),
-        ("Poisson", "no mechanism"),
+        ("Poisson", "not a mechanism"),
     ],
 )
 def test_what_the_accountant_cannot_account_for_is_refused(mechanism: Any, reason: str) -> None:

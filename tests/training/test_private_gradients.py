@@ -415,7 +415,7 @@ def test_strict_promotion_and_either_width() -> None:
         ({"batch_size": (1.0, 2.0)}, "one for each of 1 phases"),
         ({"run": ()}, "at least one phase"),
         ({"run": ja.PoissonSampled(ja.Gaussian(1e30), 0.1, 2)}, r"noise_multiplier=1e\+30 must be in"),
-        ({"run": 1.0}, "no mechanism"),
+        ({"run": 1.0}, "not a mechanism"),
         ({"run": ja.PoissonSampled(ja.Gaussian(None), 0.1, 2)}, "noise_multiplier"),
     ],
 )

@@ -373,7 +373,7 @@ def test_accumulated_allocation_has_fewer_steps() -> None:
         (ja.TruncatedPoisson(GAUSSIAN, 0.1, 100, 20, 40), "does not say what a release of 4"),
         (ja.Composed(GAUSSIAN, 40), "does not say what a release of 4"),
         (training.Epoch(ja.RandomAllocation(GAUSSIAN, 40), 40), "must be a mechanism whose batches are drawn"),
-        (0.5, "no mechanism"),
+        (0.5, "not a mechanism"),
     ],
 )
 def test_what_several_batches_reveal_is_known_or_refused(run: Any, reason: str) -> None:

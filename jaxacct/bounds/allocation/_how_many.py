@@ -44,8 +44,7 @@ class _Grid(NamedTuple):
     """The resolution of the parts; any values are valid.
 
     The number of ends of the cells of v; cells of one output, in standard deviations from -_REACH to _REACH + 1/sigma;
-    nats between the losses of a composition, at most, times the square root of 2 for 1/sigma of 2; and where the
-    compositions are sharp.
+    the distance of the losses of one step, in nats; and the deltas at which the compositions are sharp.
     """
 
     num_angles: int
@@ -58,8 +57,8 @@ class _Grid(NamedTuple):
 _FINE = _Grid(10, 2**15, 4e-3, (1e-4,))
 _COARSE = _Grid(6, 2**11, 4e-2, (1e-3,))  # a few per cent looser; finds the best q
 _TUNINGS = (0.12, 0.16, 0.21, 0.27, 0.34, 0.42, 0.5, 0.6, 0.72, 0.86, 1.0)  # q in units of k/t
-_HOPELESS = 1.25  # a coarse upper end of epsilon so many times the one that is known is not improved on
-_GAIN = 1e-3  # of the logarithm of an answer: another q that promises less is not made fine
+_HOPELESS = 1.25  # a coarse upper end of epsilon this many times the known one is not refined
+_GAIN = 1e-3  # least gain in the logarithm of an answer for which another q is refined
 _REACH = 9.5  # standard deviations; what lies beyond is booked
 _OF_EPOCHS = (0.5, 0.6, 0.72, 0.8, 0.86, 0.93)  # q in units of k/t, for several epochs
 _ROUGHLY = 1.12  # a rough answer this many times the known one is not worth a sharp one

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, Role
-from jaxacct._patience import told
+from jaxacct._patience import with_slow_warning
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._distribution import Distribution
 from jaxacct.bounds._parts import is_scalar
@@ -101,7 +101,7 @@ def _least(value: Callable[[Group], Ends[float]], every: tuple[Group, ...]) -> E
         return met[number].upper
 
     tried = sorted({round(x) for x in np.linspace(0, len(every) - 1, min(_NUM_TRIED, len(every)))})
-    for number in told(tried, "numbers of bins", len(tried)):
+    for number in with_slow_warning(tried, "numbers of bins", len(tried)):
         at(number)
     best = min(met, key=at)
     step = max((b - a for a, b in itertools.pairwise(tried)), default=1) // 2

@@ -19,7 +19,7 @@ from jaxacct.divergence.response._special_pair import (
     single_log_cap,
 )
 from jaxacct.special import down, log_up, logexpm1, softplus, up
-from jaxacct.special._namespace import cummin_from_behind, xp
+from jaxacct.special._namespace import reverse_cummin, xp
 
 _ULPS = 16  # rounding, in ulp, of a divergence made from its logarithm: softplus or log1p, 9, and a quotient or two
 
@@ -119,7 +119,7 @@ def repaired(rdp: jax.Array, local_epsilon: jax.Array, *, orders: Sequence[float
     `cap_rdp`. The paper's bounds do fall with the order where their tail term rules.
     """
     order = np.argsort(np.asarray(orders, np.float64), kind="stable")
-    rising = cummin_from_behind(rdp[order])[np.argsort(order, kind="stable")]
+    rising = reverse_cummin(rdp[order])[np.argsort(order, kind="stable")]
     return xp.minimum(rising, cap_rdp(local_epsilon, orders=orders))
 
 

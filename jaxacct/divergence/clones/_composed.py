@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._types import Ends
-from jaxacct.divergence._contour import Choice, choose_lines, looked_at
+from jaxacct.divergence._contour import Choice, candidate_orders, choose_lines
 from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.clones._moments import ClonesMoments, Lattice
 from jaxacct.divergence.clones._turned_sums import num_products
@@ -85,7 +85,7 @@ def _ends(pair: tuple[float, float, float], rounds: float, epsilon: float | None
 def _chosen(of: ClonesMoments, rounds: float, epsilon: float | None, log_delta: float | None) -> Any:
     """A line (class `Choice`, its fields floats) near the point that is known."""
     scale = np.array([(rounds * of.variance) ** -0.5])
-    orders = looked_at(scale, np.array([of.largest_order]))
+    orders = candidate_orders(scale, np.array([of.largest_order]))
 
     def modulus(orders: Real, heights: Real) -> Real:
         return rounds * of.rough_modulus(orders[0], heights[0])[None]

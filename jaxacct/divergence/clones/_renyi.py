@@ -21,7 +21,7 @@ from jaxacct._types import Ends
 from jaxacct.divergence.clones._renyi_nodes import OutcomeGrid, Outcomes, outcome_grid, outcomes
 from jaxacct.divergence.response._special_pair import SINGLE_ULPS, single_log_excess
 from jaxacct.special import ULP, log1mexp, log1p, log_up, softplus, up
-from jaxacct.special._namespace import cummax, cummin_from_behind, fori_loop, lane_map, stop_gradient, xp
+from jaxacct.special._namespace import cummax, fori_loop, lane_map, reverse_cummin, stop_gradient, xp
 
 _MAX_LOCAL_EPSILON = 500.0  # beyond, only the bounds of a single report are given
 _ROWS, _COLUMNS = 8, 32  # counts m, and values of b, of one tile: the outcomes that are summed at a time
@@ -89,7 +89,7 @@ def _monotone(orders: Sequence[float], bracket: Ends[jax.Array]) -> Ends[jax.Arr
     rising = np.argsort(np.asarray(orders), kind="stable")
     back = np.argsort(rising, kind="stable")
     lower = cummax(bracket.lower[rising])[back]
-    upper = cummin_from_behind(bracket.upper[rising])[back]
+    upper = reverse_cummin(bracket.upper[rising])[back]
     return Ends(lower, upper)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct.divergence.law._law import Law, where_least
+from jaxacct.divergence.law._law import Law, value_at_minimum
 from jaxacct.divergence.law._plan import NUM_HIGH, NUM_LOW, Plan, plan
 from jaxacct.divergence.law._transform import COLUMNS, NODES, ROWS, Average, Decay, decay, fall, transform
 from jaxacct.special import ULP, expm1, log1p, sinh, vector_cos_and_sin
@@ -242,7 +242,7 @@ def _chords(of: _Piece) -> Any:
     fall = jnp.maximum(jnp.maximum(before - across, across - after), 0.0) / (jnp.abs(after - before) + 1e-300)
     cost = (away / away[:, -1:, :1] + 1e3 * jnp.where(fall > 1e-6, 1.0 + fall, 0.0)).reshape(-1, _NEAR * _NEAR)
     first, last = np.tile(np.arange(_NEAR), _NEAR), POINTS - _NEAR + np.repeat(np.arange(_NEAR), _NEAR)
-    chosen = jax.vmap(where_least, (0, None))(cost, np.stack([first, last]).astype(np.float64))  # [J - 1, 2]
+    chosen = jax.vmap(value_at_minimum, (0, None))(cost, np.stack([first, last]).astype(np.float64))  # [J - 1, 2]
     return jnp.stack([jnp.pad(chosen[:, 0], (1, 0)), jnp.append(chosen[:, 1], POINTS - 1.0)])
 
 

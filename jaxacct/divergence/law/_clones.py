@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct.divergence.law._law import Law, where_least
+from jaxacct.divergence.law._law import Law, value_at_minimum
 from jaxacct.special import LEAST_NORMAL, ULP, expm1, log1p, mills_ratio, tanh
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
 from jaxacct.special._fair_coins import log_fair_pmf
@@ -71,7 +71,7 @@ def clones_grid(num_reports: Any, clone_prob: Any, log_share: Any, num: int) -> 
     u = jnp.exp(0.5 * jnp.log(1.0 + mean) * np.linspace(-1.0, 0.0, _NUM_REACHES))
     half = 0.5 * u * u
     fallen = half - n * log1p(p * expm1(-half))
-    (least,) = where_least(jnp.where(fallen >= length, u, 1.0), u[None])
+    (least,) = value_at_minimum(jnp.where(fallen >= length, u, 1.0), u[None])
     is_cut = fallen[-1] >= length
     last = jnp.where(is_cut, least, 1.0 - 1.0 / num)
     # so few bits that all places, odd multiples of half a gap, are doubles

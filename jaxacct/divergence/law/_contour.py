@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct.divergence.law._law import Law, where_least
+from jaxacct.divergence.law._law import Law, value_at_minimum
 from jaxacct.special import ULP, expm1, log1p, vector_cos_and_sin
 
 ROWS, COLUMNS = 64, 32  # of the nodes of a line
@@ -269,7 +269,7 @@ def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any
     summed = rounding * jnp.exp(jnp.minimum(sizes - log_delta, 600.0)) / (1.0 + x)
     cost = 0.5 * square * slope * (1.0 + slope) + summed
     cost = jnp.where(jnp.isfinite(period) & jnp.isfinite(cost), cost, jnp.inf)
-    return Line(*where_least(cost, jnp.stack([x, step, square])))
+    return Line(*value_at_minimum(cost, jnp.stack([x, step, square])))
 
 
 def _rounding(run: Run) -> Any:
@@ -347,7 +347,7 @@ def _better(state: Any, found: Any, near: Any, slope: Any, line: Line) -> Any:
 def _start(survey: Any, near: Any, epsilon: Any, bound: Any) -> Any:
     """The state of a search before it: nothing but `bound` is known."""
     x, logs, _ = survey
-    (slope,) = where_least(logs - x * epsilon - jnp.log(1.0 + x), x[None])
+    (slope,) = value_at_minimum(logs - x * epsilon - jnp.log(1.0 + x), x[None])
     return jnp.stack([near, slope, bound, x[0], 1.0 + 0.0 * near, 0.0 * near])
 
 

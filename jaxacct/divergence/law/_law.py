@@ -30,7 +30,7 @@ _CENTRE = 0.6  # where in the window cells may be narrowest: tightness, where fe
 _LEAST_LOG_SHARE = -150.0  # no window is longer than for this one
 
 
-def where_least(cost: Any, values: Any) -> Any:
+def value_at_minimum(cost: Any, values: Any) -> Any:
     """[V], from each row of `values` [V, N] the entry where `cost` [N] is least, found without an index.
 
     In 32-bit programs a 64-bit index would be truncated, with a warning.

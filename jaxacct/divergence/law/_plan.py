@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct.divergence.law._law import where_least
+from jaxacct.divergence.law._law import value_at_minimum
 from jaxacct.divergence.law._transform import Average
 
 NUM_LOW, NUM_HIGH = 5, 7  # lines below and above the mean
@@ -157,5 +157,5 @@ def _lines(logs: Any, reach: Any, ends: Any, above: Any, length: Any, log_tail: 
     period = jnp.maximum(behind, ahead)
     cost = jnp.log(period) + 0.5 * jnp.maximum(over + jnp.log(v) - _LOG_CONDITION, 0.0)
     cost = jnp.where(jnp.isfinite(cost), cost, jnp.inf)
-    best, period = jax.vmap(where_least, (0, 1), 1)(cost, jnp.stack([v, period]))
+    best, period = jax.vmap(value_at_minimum, (0, 1), 1)(cost, jnp.stack([v, period]))
     return jnp.stack([jnp.where(is_low, best, -best), period, wanted[0] - DIGITS])
