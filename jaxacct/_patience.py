@@ -76,7 +76,7 @@ def tried(ask: Callable[[], Piece], of: str, count: int) -> Piece:
 
 
 def pieces() -> int:
-    """The number of pieces still to come in the enclosing `with_slow_warning` loop, this one included; 1 outside one."""
+    """The number of pieces still to come in the enclosing `with_slow_warning` loop, with this one; 1 outside one."""
     outer = _outer.get()
     return 1 if outer is None else 1 + max(outer.ahead, 0)
 
