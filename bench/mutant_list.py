@@ -109,6 +109,7 @@ LEAST = "tests/bounds/test_check_in.py -k least"
 ESTIMATION = "tests/test_estimation.py"
 SPECIAL = "tests/special/test_special.py"
 TAILS = "tests/divergence/test_threshold_test.py -k tails"
+CALLED = "tests/accounting/test_on_host.py"
 HELD = "tests/divergence/test_threshold_test.py -k with_and_without"
 BEYOND = "tests/divergence/test_threshold_test.py -k lies_beyond"
 HOW_MANY = "tests/bounds/test_how_many.py"
@@ -468,6 +469,9 @@ _ANSWERS = (
         "at.width",
         "tests/accounting/test_intervals.py -k coarser_precision",
     ),
+    Mutant("accounting/_on_host.py", "return rounded_up(value, dtype), *", "return value.astype(dtype), *", CALLED),
+    Mutant("accounting/_on_host.py", "[jnp.broadcast_to(x, shape) for x in numbers]", "list(numbers)", CALLED),
+    Mutant("composition.py", "if len(directions) > 1:", "if len(directions) > 2:", "tests/curves/test_rdp.py"),
     Mutant(
         "_precision/_floats.py",
         "narrow.astype(y.dtype) < y if up",
