@@ -144,5 +144,5 @@ def test_a_table_without_an_upper_bound_in_some_direction_is_refused(page):
     from_below = dataclasses.replace(method, ends=frozenset({ja.Bound.LOWER}), below=itself)
     with pytest.raises(TypeError, match=r"PureRelease has no upper bound"):
         merged({(page.release,): (from_below,)})
-    with pytest.raises(TypeError, match="PureRelease stands twice"):
+    with pytest.raises(TypeError, match="PureRelease occurs twice"):
         merged(page.table, page.table)

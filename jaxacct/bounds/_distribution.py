@@ -129,7 +129,7 @@ def check_from_above(mechanism: Mechanism, bound: Bound) -> None:
     """
     if bound is Bound.LOWER:
         raise ValueError(
-            f"bound='lower' must be 'upper': mechanism={mechanism!r} has a dominating loss distribution only"
+            f"bound='lower' must be 'upper': mechanism={mechanism!r} has only a dominating loss distribution"
         )
 
 
@@ -146,7 +146,7 @@ def step_for(distribution: Distribution, mechanism: Mechanism, resolution: float
     if (gap := distribution.gap(mechanism)) > 2.0 * step:  # on the grid they are kept as they are
         step = gap / (2 * math.ceil(0.5 * gap / step))  # an even number: cells merge in pairs where a bound is lower
     if step < FINEST:
-        raise TooFineError(f"mechanism={mechanism!r} at resolution={resolution:g} asks for losses {step:.3g} apart")
+        raise TooFineError(f"mechanism={mechanism!r} at resolution={resolution:g} needs losses {step:.3g} apart")
     return step
 
 
@@ -373,7 +373,7 @@ class _Refinement:
             needed = max(finer, resolution * math.sqrt(width / at.width)) if math.isfinite(width) else finer
             likely = min(spent + work.at(needed / resolution), most)  # for this one of several points
             if ahead > _MUCH_WORK * at.share or likely * pieces() > _WORTH_SAYING:
-                say_long(f"a relative width of {at.width:g} takes sums of laws of {points or 0:.1g} points and more")
+                say_long(f"a relative width of {at.width:g} needs sums of laws with {points or 0:.1g} points or more")
             resolution = finer
 
     def _tighten(self, resolution: float) -> int | None:

@@ -27,7 +27,7 @@ def merged(*tables: Table) -> dict[tuple[Any, ...], tuple[Method, ...]]:
         for key, methods in table.items():
             shown = "(".join(part.__name__ for part in key) + ")" * (len(key) - 1)
             if key in found:
-                raise TypeError(f"{shown} stands twice in the table of methods")
+                raise TypeError(f"{shown} occurs twice in the table of methods")
             upper = [method for method in methods if Bound.UPPER in method.ends]
             missing = set(_directions(key[0])) - {d for method in upper for d in method.directions}
             if missing:

@@ -212,7 +212,7 @@ def _coupled(run: TruncatedPoisson, uncut: Mechanism) -> Callable[[Query, float,
     def ends(query: Query, target: float, at: Bracketing, direction: Direction) -> Ends[float]:
         side = direction if len(uncut.directions) > 1 else None
         if at.wants_lower and query is Query.EPSILON and target < _DEEP and float(run.sampling_prob) < _RARE:
-            say_long(f"a delta of {target:.1g} asks for laws that reach far, of steps that a record hardly ever joins")
+            say_long(f"a delta of {target:.1g} needs laws with long tails, of steps that a record rarely joins")
 
         def ask(target: float, *, wants_lower: bool) -> Ends[float]:
             return at.ask(uncut, query, target, at.width, wants_lower=wants_lower, direction=side)

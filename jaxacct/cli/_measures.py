@@ -34,4 +34,4 @@ def measure(text: str) -> "Measure":
 def target_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options for a calibration target other than epsilon and delta."""
     parser.add_argument("--measure", type=measure, metavar=MEASURE, help=f"in place of --epsilon and --delta: {HELP}")
-    parser.add_argument("--target", type=number, metavar="T", help="the number that it may have")
+    parser.add_argument("--target", type=number, metavar="T", help="the value that the measure may reach")

@@ -125,7 +125,7 @@ class Sizes(NamedTuple):
 SIZES = {
     "dataset_size": ("N", "records in the data set: public, for the answer tells it"),
     "batch_size": ("B", "records in a batch, on average"),
-    "epochs": ("E", "how often each record is used, on average"),
+    "epochs": ("E", "how many times each record is used, on average"),
 }
 
 

@@ -197,7 +197,7 @@ def _window(parts: Sequence[tuple[Pld, int]], moments: _LogMoments, steepest: fl
     if window.size > MAX_POINTS:
         raise TooFineError(
             f"the composed loss spreads over {end - start:.2g} steps of {step:.3g}, more than {MAX_POINTS}: ask for a "
-            "lower resolution, or for the Renyi bound (no precision)"
+            "lower resolution, or for the Renyi bound (leave precision out)"
         )
     return window
 

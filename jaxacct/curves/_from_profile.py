@@ -129,7 +129,7 @@ def dominating_pld(
     remove, add = (checked_array(name, x).astype(np.float64) for name, x in (("remove", remove), ("add", add)))
     for name, values in (("remove", remove), ("add", add)):
         if values.ndim != 1 or values.size == 0 or not np.all((values >= 0) & (values <= 1)):
-            raise ValueError(f"{name}={values!r} must be a row of numbers in [0, 1]")
+            raise ValueError(f"{name}={values!r} must be a one-dimensional array of numbers in [0, 1]")
     checked_number("step", step)
     check_positive("step", step)
     side: Direction = checked_choice("direction", direction, *Direction)

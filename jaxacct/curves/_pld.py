@@ -63,7 +63,7 @@ class Pld(Mechanism):
             raise ValueError(f"infinite_mass={self.infinite_mass} must be >= 0")
         masses = checked_array("masses", self.masses)
         if masses.ndim != 1 or masses.size == 0 or not np.all((masses >= 0) & (masses < math.inf)):
-            raise ValueError(f"masses={masses!r} must be a row of finite numbers >= 0")
+            raise ValueError(f"masses={masses!r} must be a one-dimensional array of finite numbers >= 0")
         object.__setattr__(self, "bound", checked_choice("bound", self.bound, Bound.UPPER, Bound.LOWER))
         object.__setattr__(self, "direction", checked_choice("direction", self.direction, *Direction))
 

@@ -48,5 +48,5 @@ class RdpCurve:
             return
         values = checked_array("values", self.values).astype(np.float64)
         if values.shape[-1:] != self.orders.shape or not (values >= 0).all():
-            raise ValueError(f"values={self.values!r} must be numbers >= 0, in the last axis one for each order")
+            raise ValueError(f"values={self.values!r} must be numbers >= 0, one per order along the last axis")
         object.__setattr__(self, "values", values)

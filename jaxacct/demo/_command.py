@@ -39,9 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--epochs", type=int, metavar="E", help="stop earlier than the budget does", default=argparse.SUPPRESS)
     add("--seed", type=int, default=default.seed, metavar="N", help="of data order and noise; secret in a private run")
     add("--out", type=Path, default=Path("demo.png"), metavar="FILE", help="the picture")
-    add("--audit", action="store_true", help="then train once more, and measure how much a record can be told")
-    add("--checkpoint", type=Path, metavar="DIR", help="keep the run there", default=argparse.SUPPRESS)
-    add("--resume", action="store_true", help="go on with the run kept there", default=argparse.SUPPRESS)
+    add("--audit", action="store_true", help="train once more, and measure how well records can be identified")
+    add("--checkpoint", type=Path, metavar="DIR", help="save the run there", default=argparse.SUPPRESS)
+    add("--resume", action="store_true", help="continue the run saved there", default=argparse.SUPPRESS)
     return parser
 
 

@@ -54,9 +54,11 @@ class MixtureOfGaussians(Release):
     def __post_init__(self) -> None:
         shifts, shares = (checked_array(name, getattr(self, name)).astype(float) for name in _FIXED)
         if shifts.ndim != 1 or not shifts.size or not (np.all(shifts >= 0) and np.all(np.isfinite(shifts))):
-            raise ValueError(f"sensitivities={self.sensitivities!r} must be a row of finite numbers >= 0")
+            raise ValueError(
+                f"sensitivities={self.sensitivities!r} must be a one-dimensional array of finite numbers >= 0"
+            )
         if shares.shape != shifts.shape or not (np.all(shares >= 0) and abs(shares.sum() - 1.0) <= 1e-9):
-            raise ValueError(f"probabilities={self.probabilities!r} must be as many and sum to 1")
+            raise ValueError(f"probabilities={self.probabilities!r} must be of the same length and sum to 1")
         for name, values in zip(_FIXED, (shifts, shares), strict=True):
             object.__setattr__(self, name, tuple(values.tolist()))
         super().__post_init__()

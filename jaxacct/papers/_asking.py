@@ -49,7 +49,7 @@ def plain(values: Any) -> Any:
 
 def _concrete(name: str, value: ArrayLike) -> Real:
     if is_traced(value):
-        raise ValueError(f"{name} must be concrete numbers: a statement of a paper cannot be asked inside jit or grad")
+        raise ValueError(f"{name} must be concrete numbers: a paper's statement cannot be evaluated inside jit or grad")
     return checked_array(name, value).astype(np.float64)
 
 
@@ -150,7 +150,7 @@ def law(name: str, value: ArrayLike) -> Real:
     """Probabilities [n], float64, that add up to 1 within 1e-9."""
     array = _concrete(name, value)
     if array.ndim != 1 or array.size == 0 or not (np.all(array >= 0) and abs(math.fsum(array) - 1.0) < 1e-9):
-        raise ValueError(f"{name}={value!r} must be a row of probabilities that add up to 1")
+        raise ValueError(f"{name}={value!r} must be one-dimensional probabilities that add up to 1")
     return array
 
 

@@ -176,7 +176,7 @@ def grid_of(grid: Any, layout: Layout, labels: Mapping[str, str] | None = None) 
             raise ValueError(f"grid[{name!r}] must be a one-dimensional array of numbers, not empty")
     lengths = {name: axis.shape[0] for name, axis in axes.items()}
     if layout is Layout.ZIPPED and len(set(lengths.values())) > 1:
-        raise ValueError(f"grid has axes of lengths {lengths}: side by side they must be equal")
+        raise ValueError(f"grid has axes of lengths {lengths}: their lengths must be equal")
     return Grid(axes, layout, labels or {})
 
 

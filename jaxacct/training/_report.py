@@ -57,7 +57,9 @@ def report(
     phases, batches = released_phases(opt_state, mechanism, "report")
     counts = [count for _, count in phases]
     if not any(counts) or max(counts) >= SATURATED:
-        raise ValueError(f"release_counts={counts} must be of releases that were made, and not lost: nothing to state")
+        raise ValueError(
+            f"release_counts={counts} must be of releases that were made, and not lost: there is nothing to report"
+        )
 
     def cost(way: Parts) -> float:
         return float(epsilon(described(way), delta, precision=precision))

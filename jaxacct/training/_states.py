@@ -158,7 +158,7 @@ def with_counts(state: Any, like: _T, releases: int | Sequence[int]) -> _T:
     if len(old) != len(kept) or differ:
         where = f"{len(old)} leaves instead of {len(kept)}" if len(old) != len(kept) else f"leaf {differ[0]} differs"
         raise ValueError(
-            f"state must be that of the same optimizer without the hook: {where}. A state that counts needs no counts"
+            f"state must be that of the same optimizer without the counter: {where}. A state with one needs no counts"
         )
     rest = iter(old)
     made = {"release_counts": np.array(counts, np.int32), "budget_spent": np.array(False)}

@@ -36,7 +36,10 @@ REMOVE = ja.Direction.REMOVE
         (lambda: clones.clone_only_epsilon(10, 0.1, 0.0), r"delta=0\.0 must be in \(0, 1\)"),
         (lambda: clones.three_component_epsilon(10, 0.5, 0.1, 1e-6), "component_prob=0.5 must be <= 1/3"),
         (lambda: clones.blocks_delta(0.1, [10, 20], 1.0, width=1), "num_reports=.* must be one whole number"),
-        (lambda: clones.purified([0.5, 0.4], [0.5, 0.5], 1.0), "probabilities=.* must be a row of probabilities"),
+        (
+            lambda: clones.purified([0.5, 0.4], [0.5, 0.5], 1.0),
+            "must be one-dimensional probabilities",
+        ),
         (lambda: clones.largest_local_epsilon(10, 1.0, 1e-6, highest=0.5), "must be > epsilon"),
         (lambda: check_ins.least_rdp(1.0, 0.5, 0.1), r"order=1\.0 must be > 1"),
         (lambda: check_ins.sampled_guarantee(10, 20, 1.0, delta1=0.1), "num_reports=20 must be <= num_users=10"),

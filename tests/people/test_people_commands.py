@@ -276,7 +276,7 @@ WRONG = {  # what is typed: what the one line must say
     "sweep gaussian --sigma 1,2 --delta 1e-6 --resume": "--resume needs --out FILE.csv",
     "sweep gaussian --sigma 1,2 --delta 1e-6 --resume --out x.parquet": "--resume needs --out FILE.csv",
     "sweep gaussian --sigma 1,2 --delta 1e-6 --out /nonexistent/x.csv": "must be in a directory that can be written to",
-    "sweep gaussian --sigma 1,2 --num-steps 1,2,3 --delta 1e-6 --side-by-side": "side by side they must be equal",
+    "sweep gaussian --sigma 1,2 --num-steps 1,2,3 --delta 1e-6 --side-by-side": "their lengths must be equal",
     "report gaussian --sigma 1 --delta 1e-6 --style html": "invalid choice: 'html'",
     "report gaussian --sigma 1": "one of the arguments --delta --epsilon is required",
     "doctor --fast": "unrecognized arguments: --fast",

@@ -94,7 +94,7 @@ def test_a_statement_of_batches() -> None:
 
 def test_what_cannot_be_stated_is_refused() -> None:
     for counts in ((0,), (2**31 - 1,)):
-        with pytest.raises(ValueError, match="nothing to state"):
+        with pytest.raises(ValueError, match="nothing to report"):
             training.report(_state(*counts), ja.PoissonSampled(GAUSSIAN, 0.01), DELTA)
     tight = training.batches(POISSON, 1000, 0, max_batch_size=20)
     with pytest.raises(ValueError, match="give the batches a larger max_batch_size"):

@@ -71,7 +71,7 @@ def _rate(steps: float, selected: float, tuning: float) -> float:
 
 def _check_noise(release: Gaussian) -> None:
     if not _NOISE[0] <= float(release.noise_multiplier) <= _NOISE[1]:
-        raise TooFineError(f"{release!r}: no test is tried")
+        raise TooFineError(f"{release!r} is outside the noise multipliers of the threshold test")
 
 
 def is_tried(mechanism: RandomAllocation) -> bool:

@@ -81,8 +81,8 @@ def check_fits(mechanism: str, low: float, high: float, step: float) -> None:
     size = (high - low) / step
     if not size <= MAX_CELLS:
         raise TooFineError(
-            f"{mechanism}: a step of {step:.3g} between losses of {low:.3g} and {high:.3g} asks for {size:.2g} cells, "
-            f"more than {MAX_CELLS}: ask for a lower resolution, or for the Renyi bound (no precision)"
+            f"{mechanism}: a step of {step:.3g} between losses of {low:.3g} and {high:.3g} needs {size:.2g} cells, "
+            f"more than {MAX_CELLS}: ask for a lower resolution, or for the Renyi bound (leave precision out)"
         )
 
 
@@ -134,7 +134,7 @@ def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
     Which of the two bounds is the law's own `side`.
     """
     if not law.blur < MAX_LOSS:
-        raise TooFineError(f"losses that are known up to {law.blur:.3g} nats only: there is too little noise")
+        raise TooFineError(f"losses are known only to within {law.blur:.3g} nats: there is too little noise")
     upper = law.side is Side.UPPER
     bound = Bound.UPPER if upper else Bound.LOWER
     kept = law.masses if upper else np.where(law.masses > SMALLEST, law.masses, 0.0)

@@ -249,7 +249,7 @@ def _law(release: Any, sampling_prob: float, step: float, side: Side, tail: floa
     """The law of one release whose pair is listed; nothing is cut off."""
     del tail
     if num_outputs(release) > _MOST_OUTPUTS:
-        raise TooFineError(f"mechanism={release!r} has more than {_MOST_OUTPUTS} outputs to tell apart")
+        raise TooFineError(f"mechanism={release!r} has more than {_MOST_OUTPUTS} different outputs")
     return _law_of(TYPES[type(release)](release), _LOSSES[type(release)](release), sampling_prob, step, side)
 
 
@@ -259,7 +259,7 @@ def _law_of_gaussian(release: Any, sampling_prob: float, step: float, side: Side
     deviations = max(_NEAR, math.sqrt(-2.0 * math.log(aimed)))
     number = 2.0 * deviations * float(release.scale) + float(release.sensitivity)
     if number > _MOST_OUTPUTS:
-        raise TooFineError(f"mechanism={release!r} has some {number:.2g} outputs to tell apart: too many")
+        raise TooFineError(f"mechanism={release!r} has some {number:.2g} different outputs: too many")
     losses = _gaussian_losses(release, deviations)
     return _law_of(_gaussian_outputs(release, deviations), losses, sampling_prob, step, side)
 
@@ -272,7 +272,7 @@ def _law_of_skellam(release: Any, sampling_prob: float, step: float, side: Side,
     if 1e-290 < variance < float(_MOST_SUMMED) ** 2:
         number = 2.0 * skellam_reach(variance, log_tail) + float(release.sensitivity)
     if number > _MOST_SUMMED:
-        raise TooFineError(f"mechanism={release!r} has some {number:.2g} outputs to tell apart: too many")
+        raise TooFineError(f"mechanism={release!r} has some {number:.2g} different outputs: too many")
     types, losses = _skellam_outputs(release, log_tail, aimed)
     law = _law_of(types, losses, sampling_prob, step, side)
     return dataclasses.replace(law, blur=law.blur + types.apart)

@@ -75,7 +75,7 @@ def points_below(release: Any, sampling_prob: float, direction: Direction) -> Po
         return _of_law(law(release, sampling_prob, gap / _CELLS, side, _TAIL), direction)
     deviation = math.sqrt(math.log1p(sampling_prob**2 * spread(release)))
     if not 0.0 < deviation < math.inf:
-        raise TooFineError(f"{release!r}: no lattice is of use")
+        raise TooFineError(f"{release!r}: its losses do not fit a lattice")
     step = deviation / _PER_DEVIATION
     found = law(release, sampling_prob, step, side, _TAIL)
     used = np.flatnonzero(found.masses)

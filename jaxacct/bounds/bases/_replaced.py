@@ -38,7 +38,7 @@ def mirrored_mixture(
     told, mu, shares = float(shares[~kept].sum()), mu[kept], shares[kept]
     last_z = float(mu[-1]) + z_range
     if last_z > SURE_Z:
-        raise TooFineError(f"mechanism={release!r}: shifts of {mu[-1]:.3g} standard deviations are beyond the doubles")
+        raise TooFineError(f"mechanism={release!r}: shifts of {mu[-1]:.3g} standard deviations underflow in float64")
     high = float(_log_mirrored(np.array([last_z]), mu, shares)[0])
     check_fits("mechanism=MixtureOfGaussians", -high, high, step)
     last = math.ceil(high / step)

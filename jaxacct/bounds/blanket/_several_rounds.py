@@ -82,7 +82,7 @@ def _pld(mechanism: Any, step: float, tail: float, direction: Direction) -> Pld:
     goal = max(10.0 ** math.floor(math.log10(tail)), _LEAST)  # so that neighbouring questions share what they look at
     known = _knots(_one_round(mechanism), goal)
     if float(known.epsilon[-1]) > step * _MOST_POINTS:
-        raise TooFineError(f"mechanism={mechanism!r}: steps of {step:.3g} are too many up to {known.epsilon[-1]:.3g}")
+        raise TooFineError(f"mechanism={mechanism!r}: too many steps of {step:.3g} up to {known.epsilon[-1]:.3g}")
     profile = known.on_grid(step)
     return dominating_pld(step, profile, profile, direction, theorem=_theorem(mechanism))
 

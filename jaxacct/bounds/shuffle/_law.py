@@ -72,7 +72,7 @@ def _profile(n: float, clone_prob: float, local: float, step: float) -> Ends[NDA
     size = math.ceil(min(last, local, MAX_LOSS) / step) + 3
     if size > _MAX_POINTS:
         raise TooFineError(
-            f"a step of {step:.3g} up to a loss of {last:.3g} asks for {size} points: ask for less precision"
+            f"a step of {step:.3g} up to a loss of {last:.3g} needs {size} points: ask for less precision"
         )
     lower, upper = _delta_ends(step * np.arange(size), n, clone_prob, local, window=window)
     return Ends(np.asarray(lower), np.asarray(upper))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from jaxacct._types import Direction
 from jaxacct.special import expm1, gauss_legendre, log_normal_tail
 
-_NUM_NODES = 20  # of Gauss's rule in a cell, which is at most 2/3 of a standard deviation wide, as in `_chain`
+_NUM_NODES = 20  # of Gauss's rule in a cell, which is at most `_WIDEST` standard deviations wide
 # Of each weight, relative: as in `_chain`. That of 0 is a difference of two tails, and of the larger one so much.
 _WEIGHTS_ERROR = 2.0**-35
 # In standard deviations: where the cells begin, and how far beyond the mean under the law weighted by F they end; up to

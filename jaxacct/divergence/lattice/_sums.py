@@ -139,7 +139,7 @@ def _trimmed_sum(a: tuple[RatioLaw, int], b: tuple[RatioLaw, int], tail: float) 
     """
     (first, few), (second, more) = a, b
     if min(first.masses.sum(), second.masses.sum()) > _MOST_MASS:
-        raise TooFineError(f"what is booked for rounding outgrows the law of {few} ratios, {first.step:.3g} apart")
+        raise TooFineError(f"the allowance for rounding exceeds the law of {few} ratios, {first.step:.3g} apart")
     law = sum_of(first, second, weight_a=few, weight_b=more, tail=tail)
     return trimmed(law, float(few + more), tail)
 

@@ -408,6 +408,6 @@ def floor_rdp(mechanism: CheckIn, *, orders: ArrayLike) -> Floats:
     mechanism_of(mechanism, CheckIn)
     if is_traced(mechanism):
         raise ValueError(
-            "mechanism must hold concrete numbers: a statement of a paper cannot be asked inside jit or grad"
+            "mechanism must hold concrete numbers: a paper's statement cannot be evaluated inside jit or grad"
         )
     return plain(_floor(mechanism, orders=orders_of(orders)))

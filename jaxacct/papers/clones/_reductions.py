@@ -208,7 +208,7 @@ def purified(probabilities: ArrayLike, reference: ArrayLike, epsilon: float) -> 
     """
     r, rho = law("probabilities", probabilities), law("reference", reference)
     if r.shape != rho.shape:
-        raise ValueError(f"probabilities has {len(r)} values and reference {len(rho)}: they must be as many")
+        raise ValueError(f"probabilities has {len(r)} values and reference {len(rho)}: they must have the same length")
     return purified_lanes(r, rho, float(non_negative("epsilon", number("epsilon", epsilon))))
 
 

@@ -70,6 +70,6 @@ def discrete_remove_rdp(with_record: ArrayLike, without: ArrayLike, *, num_steps
     """
     p, q = law("with_record", with_record), law("without", without)
     if p.shape != q.shape:
-        raise ValueError(f"with_record has {len(p)} values and without {len(q)}: they must be as many")
+        raise ValueError(f"with_record has {len(p)} values and without {len(q)}: they must have the same length")
     steps, top = whole("num_steps", num_steps), whole("max_order", max_order, least=2)
     return plain(_general(steps, *discrete_log_moments(p, q, top), num_bits=steps.bit_length()))

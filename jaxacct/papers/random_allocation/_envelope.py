@@ -35,7 +35,7 @@ def convex_envelope(epsilons: Sequence[float] | NDArray[Any], deltas: Sequence[f
     """
     x, y = (checked_array(*z).astype(np.float64) for z in (("epsilons", epsilons), ("deltas", deltas)))
     if x.ndim != 1 or x.shape != y.shape or np.isnan(y).any():
-        raise ValueError(f"deltas={deltas!r} must be a row of numbers, as many as epsilons")
+        raise ValueError(f"deltas={deltas!r} must be one-dimensional, of the same length as epsilons")
     y = np.minimum.accumulate(y)
     if x.shape[0] == 0 or not (np.all(np.diff(x) > 0) and x[0] >= 0 and x[-1] <= MAX_EPSILON):
         raise ValueError(f"epsilons must increase within [0, {MAX_EPSILON:g}]")
