@@ -53,7 +53,7 @@ REMOVE = ja.Direction.REMOVE
         ),
         (lambda: random_allocation.truncated_poisson_delta(RUN, 0.1, REMOVE, width="sinh"), "must be a Width"),
         (lambda: random_allocation.truncation_rate(0, 0.1, 0.1, random_allocation.Width.SINH), "num_steps=0 must be"),
-        (lambda: random_allocation.discrete_remove_rdp([1.0], [0.5, 0.5], num_steps=2, max_order=3), "as many"),
+        (lambda: random_allocation.discrete_remove_rdp([1.0], [0.5, 0.5], num_steps=2, max_order=3), "the same length"),
         (lambda: random_allocation.doob_log_tail(ja.Gaussian(1.0), 10, 0.0), r"rate=0\.0 must be > 0"),
     ],
 )

@@ -52,7 +52,7 @@ def test_side_by_side():
     grid = {"num_steps": STEPS, "noise_multiplier": SIGMAS[:3]}
     found = sweep(ALLOCATION, grid, layout=Layout.ZIPPED, **SMALL)
     np.testing.assert_allclose(found.values, by_hand(SIGMAS[:3], STEPS), rtol=TOL_CLOSE)
-    with pytest.raises(ValueError, match="side by side they must have equal lengths"):
+    with pytest.raises(ValueError, match="their lengths must be equal"):
         sweep(ALLOCATION, GRID, layout=Layout.ZIPPED, **SMALL)
 
 
