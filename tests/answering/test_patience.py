@@ -316,7 +316,7 @@ def test_intervals_at_deep_deltas_of_rare_cut_batches_are_told_of_before_any_wor
     run = ja.TruncatedPoisson(ja.Gaussian(1.378), 1.09e-4, 372, 308, 19)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ja.SlowWarning)
-        with pytest.raises(ja.SlowWarning, match="a record hardly ever joins"):
+        with pytest.raises(ja.SlowWarning, match="a record rarely joins"):
             ja.epsilon_interval(run, 1.4e-221)
         ja.epsilon(run, 1e-5)
 
