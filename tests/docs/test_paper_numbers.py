@@ -225,7 +225,7 @@ def test_samples_are_near_the_lower_end(figure):
         found, errors = figure.sampled(steps, lower)
         assert abs(found / lower - 1) < 0.005
         widths.append(100 * errors / lower)
-    stated = "within 0.5 % of the lower end at every t, with two standard errors of {:.1f} to {:.1f} %"
+    stated = "within 0.5 % of the lower bound at every t, with two standard errors of {:.1f} to {:.1f} %"
     check(Claim(ALLOCATION, stated, lambda: (min(widths), max(widths))))
 
 

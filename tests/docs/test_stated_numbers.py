@@ -27,7 +27,7 @@ if not (ROOT / "docs").is_dir():
 ONE = ja.Gaussian(1.0)
 
 
-def _inside(mechanism: Callable[[Any], Any], x: float, delta: float = 1e-6) -> tuple[float, float]:
+def _inside_and_outside(mechanism: Callable[[Any], Any], x: float, delta: float = 1e-6) -> tuple[float, float]:
     """epsilon inside a program, and outside it."""
     return float(jax.jit(lambda value: ja.epsilon(mechanism(value), delta))(x)), ja.epsilon(mechanism(x), delta)
 
@@ -122,7 +122,7 @@ ANSWERS = (
     Claim(
         LIMITS,
         "{:.2f} instead of {:.2f} for one epoch of 100 steps at noise multiplier 1",
-        lambda: _inside(lambda s: _replaced(100, s), 1.0, 1e-5),
+        lambda: _inside_and_outside(lambda s: _replaced(100, s), 1.0, 1e-5),
         compiles=True,
     ),
     Claim(
