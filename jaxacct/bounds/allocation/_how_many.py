@@ -58,6 +58,7 @@ _FINE = _Grid(10, 2**15, 4e-3, (1e-4,))
 _COARSE = _Grid(6, 2**11, 4e-2, (1e-3,))  # a few per cent looser; finds the best q
 _TUNINGS = (0.12, 0.16, 0.21, 0.27, 0.34, 0.42, 0.5, 0.6, 0.72, 0.86, 1.0)  # q in units of k/t
 _HOPELESS = 1.25  # a coarse upper end of epsilon this many times the known one is not refined
+_NEAR = 1.01  # the second best q is refined too where its coarse answer is at most so many times the best
 _GAIN = 1e-3  # least gain in the logarithm of an answer for which another q is refined
 _REACH = 9.5  # standard deviations; what lies beyond is booked
 _OF_EPOCHS = (0.5, 0.6, 0.72, 0.8, 0.86, 0.93)  # q in units of k/t, for several epochs
@@ -217,7 +218,8 @@ def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, kno
         return found[best]
     if found[best] >= query.worst:
         return found[best]
-    tried = {_TUNINGS[best], _lowest(found, best)}
+    near = [i for i in sorted(found, key=lambda i: found[i])[:2] if found[i] <= _NEAR * found[best]]
+    tried = {_lowest(found, best), *(_TUNINGS[i] for i in near)}
     return min(found[best], *(_one(mechanism, tuning, query, target) for tuning in tried))
 
 
