@@ -469,6 +469,12 @@ _ANSWERS = (
         "at.width",
         "tests/accounting/test_intervals.py -k coarser_precision",
     ),
+    Mutant(
+        "bounds/bases/_points.py",
+        "law(release, sampling_prob, gap * together, side, _TAIL)",
+        "law(release, sampling_prob, gap * together, type(side).UPPER, _TAIL)",
+        "tests/divergence/test_point_steps.py -k neighbours",
+    ),
     Mutant("accounting/_on_host.py", "return rounded_up(value, dtype), *", "return value.astype(dtype), *", CALLED),
     Mutant("accounting/_on_host.py", "[jnp.broadcast_to(x, shape) for x in numbers]", "list(numbers)", CALLED),
     Mutant("composition.py", "if len(directions) > 1:", "if len(directions) > 2:", "tests/curves/test_rdp.py"),

@@ -35,11 +35,15 @@ def only_target(target_delta: Any, target_epsilon: Any) -> tuple[Query, Any]:
     return Query.DELTA, target_epsilon
 
 
-def _refuse_choices(curve: RdpCurve, method: Any, direction: Any, neighboring_relation: Any, prefix: Any) -> None:
+def _refuse_choices(
+    curve: RdpCurve, method: Any, direction: Any, neighboring_relation: Any, prefix: Any, *, on_host: bool
+) -> None:
     """Raises ValueError for a choice that a curve does not leave open: it is one bound, in fixed directions."""
     for name, value in (("method", method), ("direction", direction), ("prefix", prefix)):
         if value is not None:
             raise ValueError(f"{name}={value!r} must be None for an RdpCurve")
+    if on_host:
+        raise ValueError(f"on_host={on_host!r} must be False for an RdpCurve: it has its numbers already")
     own = curve.neighboring_relation
     if neighboring_relation is not None and checked_relation(neighboring_relation) is not own:
         raise ValueError(
@@ -105,7 +109,8 @@ def epsilon(
         `ReplaceOne` or `ZeroOut` of the mechanism; None for the one that it is described in.
       prefix: what was spent on the same data before, to ask about both together: a mechanism (a `Pld` is one), or a
         pair (epsilon, delta) from another accountant, in the adjacency that is asked about. None for nothing.
-      on_host: whether traced code asks the host when it runs. Concrete questions go to the host anyway.
+      on_host: bool, whether traced code asks the host when it runs: a number out of range is then an error of JAX's
+        that quotes the ValueError. Concrete questions go to the host anyway.
 
     Returns:
       A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's
@@ -125,7 +130,7 @@ def epsilon(
     """
     check_delta("target_delta", target_delta)
     if isinstance(mechanism, RdpCurve):
-        _refuse_choices(mechanism, method, direction, neighboring_relation, prefix)
+        _refuse_choices(mechanism, method, direction, neighboring_relation, prefix, on_host=on_host)
         return as_python(curve_epsilon(mechanism, target_delta))
     choices: dict[str, Any] = {"method": method, "direction": direction, "precision": precision}
     asked = after(prefix, mechanism, neighboring_relation)
@@ -171,7 +176,7 @@ def delta(
     """
     check_epsilon("target_epsilon", target_epsilon)
     if isinstance(mechanism, RdpCurve):
-        _refuse_choices(mechanism, method, direction, neighboring_relation, prefix)
+        _refuse_choices(mechanism, method, direction, neighboring_relation, prefix, on_host=on_host)
         return as_python(curve_delta(mechanism, target_epsilon))
     choices: dict[str, Any] = {"method": method, "direction": direction, "precision": precision}
     asked = after(prefix, mechanism, neighboring_relation)

@@ -125,6 +125,11 @@ def test_concrete_questions_are_the_host_s_anyway() -> None:
     assert ja.epsilon(ja.Gaussian(1.0), DELTA, on_host=True) == ja.epsilon(ja.Gaussian(1.0), DELTA)
 
 
+def test_a_curve_is_not_asked_on_the_host() -> None:
+    with pytest.raises(ValueError, match="on_host=True must be False for an RdpCurve"):
+        ja.epsilon(ja.rdp(ja.Gaussian(1.0), [2.0, 3.0]), DELTA, on_host=True)
+
+
 def test_what_is_wrong_is_said_when_it_is_known() -> None:
     with pytest.raises(ValueError, match="direction='sideways'"):
         jax.jit(lambda s: ja.epsilon(ja.Gaussian(s), DELTA, on_host=True, direction="sideways"))(1.0)

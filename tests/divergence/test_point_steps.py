@@ -10,7 +10,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct._types import Direction
-from jaxacct.bounds.bases import law
+from jaxacct.bounds.bases import _points, law
 from jaxacct.bounds.bases._points import points_below
 from jaxacct.divergence._point_steps import Points, PointSteps
 from jaxacct.divergence._tail import Nodes
@@ -79,6 +79,21 @@ def test_below_true_allocation_of_other_noise(release: Any, direction: Direction
     points = points_below(release, 1.0, direction)
     found = delta_below(lambda tuning: _test(points, steps, selected, direction, tuning), epsilon)
     assert 0.8 * above < found <= above
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("most", [5, 8, 16])
+def test_neighbours_among_evenly_spaced_losses_are_taken_together_on_the_safe_side(
+    most: int, direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, steps, selected, epsilon = ja.DiscreteGaussian(1.0, 1), 3, 2, 0.7
+    every = points_below(release, 1.0, direction)
+    truth = _enumerated(np.exp(every.log_ratios), every.masses, steps, selected, epsilon, direction)
+    monkeypatch.setattr(_points, "_MOST", most)
+    few = points_below.__wrapped__(release, 1.0, direction)
+    assert len(few.masses) <= most + 1 < len(every.masses)
+    found = delta_below(lambda tuning: _test(few, steps, selected, direction, tuning), epsilon)
+    assert 0.0 < found <= truth * (1.0 + 1e-9)
 
 
 @pytest.mark.parametrize(

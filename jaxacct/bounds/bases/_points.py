@@ -67,7 +67,7 @@ def points_below(release: Any, sampling_prob: float, direction: Direction) -> Po
     if gap > 0.0 and sampling_prob == 1.0 and type(release) in TYPES:  # the gap of evenly spaced losses
         every = law(release, sampling_prob, gap, side, _TAIL)
         together = math.ceil(np.count_nonzero(every.masses) / _MOST)
-        return _of_law(every if together == 1 else law(release, sampling_prob, gap * together, side, _TAIL), direction)
+        return _of_law(every if together <= 1 else law(release, sampling_prob, gap * together, side, _TAIL), direction)
     if gap > 0.0:  # the range of the losses
         fine = law(release, sampling_prob, gap * _FINE, side, _TAIL)
         if np.count_nonzero(fine.masses) <= _FEW:
