@@ -188,9 +188,11 @@ class Batches:
         try:
             number = len(records)
         except TypeError:
-            raise ValueError(f"records of type {type(records).__name__} must be {self.num_records} in number") from None
+            raise ValueError(
+                f"records={type(records).__name__} must be a sequence of num_records = {self.num_records} records"
+            ) from None
         if number != self.num_records:
-            raise ValueError(f"records of length {number} must be {self.num_records} in number")
+            raise ValueError(f"len(records)={number} must be num_records = {self.num_records}")
         return PaddedSource(records)
 
     def overflow(self, num_steps: int) -> float:

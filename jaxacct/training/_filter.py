@@ -150,8 +150,8 @@ class RenyiFilter:
         check_mechanism("mechanism", mechanism)
         if self._relation not in (None, mechanism.relation):
             raise ValueError(
-                f"mechanism={mechanism!r} is of adjacency {mechanism.relation.value!r}, which must be that of what was "
-                f"spent before, {self._relation.value!r}"
+                f"mechanism={mechanism!r} has the adjacency {mechanism.relation.value!r}, but what was spent has "
+                f"{self._relation.value!r}: all runs must have the same adjacency"
             )
         return _divergences(jax.tree.map(python_number, mechanism), self.orders)
 

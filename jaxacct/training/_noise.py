@@ -67,9 +67,10 @@ def check_released(opt_state: Any, phases: Sequence[Phase]) -> None:
 
 
 def _other_noise(phases: Sequence[Phase], asked: NDArray[Any], said: NDArray[Any]) -> ValueError:
-    shown = " but ".join(f"({', '.join(f'{noise:g}' for noise in noises)})" for noises in (asked, said))
+    own, other = (f"({', '.join(f'{noise:g}' for noise in noises)})" for noises in (asked, said))
     return ValueError(
-        f"mechanism={phases!r} must be what the state was released by: noise multipliers are {shown} in the state"
+        f"mechanism={phases!r} must be the one that the state was released by: its noise multipliers are {own}, those "
+        f"in the state are {other}"
     )
 
 

@@ -138,8 +138,8 @@ class PlannedFilter:
         mechanism = _checked_mechanism("mechanism", mechanism)
         if mechanism.relation is not self._planned.relation:
             raise ValueError(
-                f"mechanism={mechanism!r} is of adjacency {mechanism.relation.value!r}, which must be that of what was "
-                f"planned, {self._planned.relation.value!r}"
+                f"mechanism={mechanism!r} has the adjacency {mechanism.relation.value!r}, but what was planned has "
+                f"{self._planned.relation.value!r}: all runs must have the same adjacency"
             )
         if not self._is_exact(mechanism) and distribution_of(mechanism) is None:
             raise ValueError(f"mechanism={mechanism!r} has no loss distribution here; take RenyiFilter")

@@ -98,8 +98,9 @@ def private_aggregate(
         shapes = [jnp.shape(leaf)[1:] for leaf in leaves]
         if shapes != [jnp.shape(leaf) for leaf in wanted]:
             raise ValueError(
-                f"gradients of shapes {[jnp.shape(leaf) for leaf in leaves]} must be those of records, {len(rows)} of "
-                f"each {[jnp.shape(leaf) for leaf in wanted]}: as jax.vmap(jax.grad(loss), (None, 0)) returns them"
+                f"gradients of shapes {[jnp.shape(leaf) for leaf in leaves]} must have one row for each record, so "
+                f"shapes {[(len(rows), *jnp.shape(leaf)) for leaf in wanted]}, as jax.vmap(jax.grad(loss), (None, 0)) "
+                "returns them"
             )
         _check_axes(leaves, rows, axis_name)
         found = clipped_sum(leaves, rows, release.clip(state))

@@ -828,7 +828,7 @@ def test_grain_reads_batches_as_they_are() -> None:
 
 def test_a_sampler_needs_its_source() -> None:
     data = training.batches(RUNS["poisson"], 100, 0)
-    with pytest.raises(ValueError, match="length 99 must be 100"):
+    with pytest.raises(ValueError, match=r"len\(records\)=99 must be num_records = 100"):
         data.source(list(range(99)))
     with pytest.raises(IndexError, match="place="):
         data.sampler()[len(data.sampler())]

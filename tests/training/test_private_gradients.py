@@ -355,7 +355,7 @@ def test_other_noise_than_was_released_is_refused() -> None:
     _, state = noise.update(_gradients(), noise.init(PARAMS), PARAMS, mask=MASK)
     assert training.privacy_spent(state, RUN, DELTA) > 0.0
     for other in (ja.PoissonSampled(ja.Gaussian(1.01), 0.01), ja.Gaussian(0.01)):
-        with pytest.raises(ValueError, match=r"noise multipliers are \([\d.]+\) but \(1\)"):
+        with pytest.raises(ValueError, match=r"noise multipliers are \([\d.]+\), those in the state are \(1\)"):
             training.privacy_spent(state, other, DELTA)
     with pytest.raises(ValueError, match="does not say what Gaussian noise"):
         training.privacy_spent(state, ja.Laplace(1.0), DELTA)
@@ -372,7 +372,7 @@ def test_injected_noise_is_compared() -> None:
         if noise == 1.0:
             assert training.privacy_spent(state, RUN, DELTA) > 0.0
             continue
-        with pytest.raises(ValueError, match=r"noise multipliers are \(1\) but \(0.01\) in the state"):
+        with pytest.raises(ValueError, match=r"noise multipliers are \(1\), those in the state are \(0.01\)"):
             training.privacy_spent(state, RUN, DELTA)
 
 
@@ -438,7 +438,7 @@ def test_what_are_no_records_gradients_is_refused() -> None:
         (gradients, PARAMS, MASK.astype(np.float32), "must be bool"),
         (gradients, {}, MASK, "must be floating point"),
         (summed, PARAMS, MASK, "must share a leading axis"),
-        ({"w": summed["w"], "b": jnp.zeros(3)}, PARAMS, np.ones(3, bool), "must be those of records"),
+        ({"w": summed["w"], "b": jnp.zeros(3)}, PARAMS, np.ones(3, bool), "must have one row for each record"),
     ):
         with pytest.raises(ValueError, match=reason):
             noise.update(updates, state, params, mask=mask)
