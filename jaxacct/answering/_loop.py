@@ -96,7 +96,7 @@ def _ask_lanes(steps: Sequence[Step], found: Found) -> None:
         assert isinstance(method, LaneMethod)
         todo = np.ones(question.shape, bool)
         if not question.is_traced:
-            todo = _is_open(method, direction, before, least_order, found)
+            todo = _of_its_points(method, question, _is_open(method, direction, before, least_order, found))
             if todo.size and not todo.any():
                 continue
         asked = found.ask(method, todo)
@@ -108,6 +108,16 @@ def _ask_lanes(steps: Sequence[Step], found: Found) -> None:
         found.start[direction] = found.brackets[direction]
         if not question.is_traced and isinstance(method, RenyiMethod):
             least_order = np.nan_to_num(asked.answer.order, nan=0.0)
+
+
+def _of_its_points(method: LaneMethod, question: Question, todo: NDArray[Any]) -> NDArray[Any]:
+    """`todo` without the points of a batch about which the method would not be asked, if each were asked alone."""
+    if not question.is_batch or question.method is not None or isinstance(method.role, Role):
+        return todo
+    kept = np.zeros(question.shape, bool)
+    for at, point in question.points() if todo.any() else ():
+        kept[at] = todo[at] and method.role(point.mechanism) is not Role.BY_NAME
+    return kept
 
 
 def _lies_above(method: Method, question: Question, value: Any) -> Any:

@@ -105,4 +105,5 @@ DISTRIBUTION = Distribution(
     width_constant=lambda mechanism: 0.5,
     is_from_above=never,
     exists=has_pair,
+    gap=lambda mechanism: concrete_pair(mechanism)[2],
 )
