@@ -82,6 +82,7 @@ _BEYOND = (
         f"{_VISIBLE}; Mironov 2017, Proposition 1",
         check_in.composed_upper_epsilon,
         check_in.composed_upper_log_delta,
+        numpy=ANY_NUMBER,
         role=only_where(has_several_rounds, Role.QUICK),
         misses_deltas=_is_approximate,
     ),
