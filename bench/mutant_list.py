@@ -1051,7 +1051,7 @@ _SHUFFLED = (
         SINGLE_COUNTS,
     ),
     Mutant(
-        "divergence/response/_binary.py",
+        "special/_binomial_blocks.py",
         "value - pmf_rounding(value)",
         "value + pmf_rounding(value)",
         f"{SHUFFLE} -k binary_response_delta",

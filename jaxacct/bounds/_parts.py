@@ -34,6 +34,17 @@ def is_scalar(mechanism: Any) -> bool:
     return not is_traced(mechanism) and not any(np.ndim(leaf) for leaf in _trees.leaves(mechanism))
 
 
+def has_several_rounds(mechanism: Any) -> bool:
+    """bool: whether some point of the batch has more than one round or epoch; assumed where their number is traced."""
+    rounds = getattr(mechanism, "num_epochs", 1)
+    return is_traced(rounds) or bool(np.any(np.asarray(rounds) > 1))
+
+
+def has_one_round(mechanism: Any) -> bool:
+    """bool: whether some point of the batch has one round; assumed where their number is traced."""
+    return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) == 1))
+
+
 def by_another(other: Callable[[Any], Any]) -> Brackets:
     """A function for `BracketMethod.bracket`: the ends of the mechanism that `other` returns, for all directions."""
 

@@ -16,7 +16,7 @@ from jaxacct.divergence.clones._multi_component import (
     prepare,
     window_start,
 )
-from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
+from jaxacct.divergence.clones._profile import WIDEST_WINDOW, ProfileEnds, clones_delta
 from jaxacct.divergence.clones._profile import lane_bytes as clones_lane_bytes
 from jaxacct.divergence.clones._profile import window_for as clones_window
 from jaxacct.divergence.clones._renyi import clones_rdp
@@ -44,6 +44,7 @@ __all__ = [
     "EXPONENT",
     "LARGEST",
     "SINGLE_ULPS",
+    "WIDEST_WINDOW",
     "Blocks",
     "ComponentPair",
     "Layout",

@@ -38,8 +38,8 @@ class Composed(Mechanism):
 
     Args:
       mechanisms: one mechanism, or a sequence of them.
-      counts: whole number >= 1 for each mechanism, as a tuple or list (one number is shared by all). An array is a
-        batch of counts of a single mechanism.
+      counts: how many times each mechanism is run, a whole number >= 1: a tuple or list of them, or one number for
+        all. An array is for a single mechanism, and a batch: one answer for each of its entries.
 
     Raises:
       ValueError: if there is no mechanism, a count is out of range, or several mechanisms share an array of counts.
@@ -51,7 +51,7 @@ class Composed(Mechanism):
 
     mechanisms: Any = base(several=True, of_any_type=True)
     counts: Any = count(
-        "number of runs", "T", help="releases of the whole data", privacy=Privacy.FALLS, several=True, default=1
+        "number of runs", "T", help="results, each from all the data", privacy=Privacy.FALLS, several=True, default=1
     )
 
     def __post_init__(self) -> None:

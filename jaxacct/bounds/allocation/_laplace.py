@@ -18,6 +18,7 @@ from jaxacct._types import Direction
 from jaxacct.bounds._limits import with_limits
 from jaxacct.bounds._orders import WHOLE
 from jaxacct.bounds._split import split_statics
+from jaxacct.bounds.allocation._renyi import uses
 from jaxacct.bounds.laplace import top_of
 from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.divergence._two_sided import laplace_rdp
@@ -32,20 +33,16 @@ def _groups(mechanism: RandomAllocation, uneven: bool) -> Any:
     return allocation_groups(mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs, uneven=uneven)
 
 
-def _uses(mechanism: RandomAllocation) -> Any:
-    return mechanism.num_selected * mechanism.num_epochs
-
-
 def _unamplified(mechanism: RandomAllocation, orders: Sequence[float]) -> jax.Array:
     """Divergences if every step that a record joins is public: those of as many releases."""
     column = jnp.asarray(orders, jnp.float64)[:, None]
-    return compose_rdp([(laplace_rdp(column, top_of(mechanism.mechanism)), _uses(mechanism))])
+    return compose_rdp([(laplace_rdp(column, top_of(mechanism.mechanism)), uses(mechanism))])
 
 
 def _largest(mechanism: RandomAllocation, **statics: Any) -> jax.Array:
     """The divergence of order inf [L], rounded up, both directions: 1/b for each use, as all steps may be extreme."""
     del statics
-    return compose_rdp([(top_of(mechanism.mechanism)[None], _uses(mechanism))])[0]
+    return compose_rdp([(top_of(mechanism.mechanism)[None], uses(mechanism))])[0]
 
 
 def laplace_remove_rdp(

@@ -9,10 +9,11 @@ import dataclasses
 
 from jaxacct._method import Role, only_where
 from jaxacct.bounds._distribution import loss_distribution
+from jaxacct.bounds._parts import has_several_rounds
 from jaxacct.bounds.blanket._from_below import SCORES, SIGNS
 from jaxacct.bounds.blanket._one_round import BLANKET, ORDER, blanket_helps
 from jaxacct.bounds.blanket._order import has_noise
-from jaxacct.bounds.blanket._several_rounds import DISTRIBUTION, has_several_rounds
+from jaxacct.bounds.blanket._several_rounds import DISTRIBUTION
 
 __all__ = ["BLANKET_TOO", "DENSITY", "GAUSSIAN", "GAUSSIAN_ROUNDS", "SCORES", "has_noise"]
 

@@ -15,7 +15,7 @@ from jaxacct import _trees
 from jaxacct._method import always, only_analysed
 from jaxacct._types import Bound, Direction, TooFineError
 from jaxacct.bounds._distribution import Distribution, Parts, check_from_above
-from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._parts import has_several_rounds
 from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.bounds.blanket._known import blanket_round, has_blanket, report_epsilon, with_fewer
@@ -114,8 +114,3 @@ DISTRIBUTION = Distribution(
     is_from_above=always,
     exists=lambda mechanism: _is_ordered(mechanism) or has_blanket(mechanism),
 )
-
-
-def has_several_rounds(mechanism: Any) -> bool:
-    """bool: whether there are several rounds to compose; for a batch of points, there may be."""
-    return not is_scalar(mechanism) or int(mechanism.num_epochs) > 1

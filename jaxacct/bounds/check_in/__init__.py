@@ -20,6 +20,7 @@ from jaxacct._method import (
 )
 from jaxacct._types import Bound
 from jaxacct.bounds._clones_pair import is_pure
+from jaxacct.bounds._parts import has_one_round, has_several_rounds
 from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, GAUSSIAN_ROUNDS, SCORES
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
@@ -30,8 +31,6 @@ from jaxacct.bounds.shuffle import (
     PURIFIED,
     PURIFIED_CLONES,
     REPORTS_FROM_BELOW,
-    has_one_round,
-    has_several_rounds,
     in_one_round,
     profile_method,
     renyi_method,

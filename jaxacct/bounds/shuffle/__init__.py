@@ -7,8 +7,6 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from jaxacct._method import (
     ANY_NUMBER,
     FEW_POINTS,
@@ -23,13 +21,13 @@ from jaxacct._method import (
     only_where,
     orders_bytes,
 )
-from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct.bounds import _clones_pair as pair
 from jaxacct.bounds._by_laws import laws_of_reports
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._limits import NEAR_ONE, with_limits
 from jaxacct.bounds._orders import OF_REPORTS
+from jaxacct.bounds._parts import has_one_round, has_several_rounds
 from jaxacct.bounds.blanket import BLANKET_TOO, SCORES, has_noise
 from jaxacct.bounds.shuffle import _by_randomizer as shuffled
 from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
@@ -96,16 +94,6 @@ def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
         **memory,
         **{"numpy": NO_POINT, "grids": OF_REPORTS, "cost": Cost.TENTHS, **rest},
     )
-
-
-def has_several_rounds(mechanism: Shuffled | CheckIn) -> bool:
-    """bool: whether some point of the batch has more than one round; assumed where their number is traced."""
-    return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) > 1))
-
-
-def has_one_round(mechanism: Shuffled | CheckIn) -> bool:
-    """bool: whether some point of the batch has one round; assumed where their number is traced."""
-    return is_traced(mechanism.num_epochs) or bool(np.any(np.asarray(mechanism.num_epochs) == 1))
 
 
 def in_one_round(mechanism: Shuffled | CheckIn) -> Role:

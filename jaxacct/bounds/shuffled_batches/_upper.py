@@ -12,7 +12,7 @@ from typing import Any
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, always, only_analysed
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._distribution import Distribution, Parts, check_from_above
-from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._parts import has_several_rounds, is_scalar
 from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.curves import Pld
@@ -163,5 +163,5 @@ DISTRIBUTION = Distribution(
 
 
 def has_several_epochs(mechanism: Any) -> bool:
-    """bool: whether there are several epochs to compose; for a batch of points, there may be."""
-    return not is_scalar(mechanism) or _repeats(mechanism) > 1
+    """bool: whether there are several epochs to compose."""
+    return has_several_rounds(run_of(mechanism))

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct.divergence.response._binary import _langevin
 from jaxacct.special import ULP, log1mexp, log_sum_exp, log_up
 from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
+from jaxacct.special._binomial_blocks import langevin
 from jaxacct.special._namespace import stop_gradient, xp
 
 # Standard deviations about the mean: the central blocks are even to 3, then they grow, and end at 40. Only tightness.
@@ -86,7 +86,7 @@ def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Bl
     log_mass = xp.minimum(log_mass, 2.0**-40)
     # mean of the geometric law, as a share of the way from first to last, each share with its own digits: by 2e-14
     reach = 0.5 * (size - 1.0)
-    tilt = 0.5 * (size * _langevin(0.5 * slope * size) - _langevin(0.5 * slope))
+    tilt = 0.5 * (size * langevin(0.5 * slope * size) - langevin(0.5 * slope))
     span = xp.maximum(size - 1.0, 1.0)
     high, low = xp.clip((reach + tilt) / span, 0.0, 1.0) + 1e-13, xp.clip((reach - tilt) / span, 0.0, 1.0) + 1e-13
     log_mass = xp.where(filled & (prob > 0), log_mass, -xp.inf)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
 from jaxacct.divergence.check_in._clones import clones_of_counts
 from jaxacct.divergence.check_in._others import groups
-from jaxacct.divergence.response._binary import _blocks, _Setting
 from jaxacct.special import ULP, down, log_down, log_sum_exp, log_up, up
+from jaxacct.special._binomial_blocks import binomial_blocks_below
 
 _CLONES_WIDTH, _CLONES_SDS = 5.5e-4, 0.06  # widest blocks of clones, relatively and in standard deviations
 _OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.1  # of reports that are not clones; their masses are known block by block, ..
@@ -217,9 +217,8 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     stride = max(np.floor(_step(mean, scale, width, factor * _CLONES_SDS) * scale), 1.0)
     begin = max(np.floor(mean - _REACH * scale - 4.0), 0.0)
     window = int(min(np.ceil((mean + _REACH * scale + 24.0 - begin) / stride), rest - begin)) + 1
-    arrays: Any = (np.array([x]) for x in (rest, rate, 1.0 - rate, 1.0, begin, stride))
-    *fields, start, stride_of = arrays
-    mass, _ = _blocks(_Setting(*fields), start, stride_of, 1.0, window)
+    arrays: Any = (np.array([x]) for x in (rest, rate, 1.0 - rate, begin, stride))
+    mass, _ = binomial_blocks_below(*arrays, sign=1.0, window=window)
     first = begin + stride * np.arange(window, dtype=np.float64)
     least = max(_NEGLIGIBLE, about - _BELOW)
     rows = mass[:, 0] > least
@@ -256,9 +255,8 @@ def _lower_of_blocks(
     stride_of = np.maximum(np.floor(step * scales), 1.0)
     start = np.maximum(np.floor(centre - _REACH * scales - 4.0), 0.0)
     window = int(np.max(np.minimum(np.ceil((centre + _REACH * scales + 24.0 - start) / stride_of), left - start))) + 1
-    law: Any = (left, np.full_like(left, other), np.full_like(left, 1.0 - other), left)
-    at: tuple[Any, Any] = start, stride_of
-    inner, count = _blocks(_Setting(*law), *at, 1.0, window)
+    arrays: Any = (left, np.full_like(left, other), np.full_like(left, 1.0 - other), start, stride_of)
+    inner, count = binomial_blocks_below(*arrays, sign=1.0, window=window)
     low = start + stride_of * np.arange(window, dtype=np.float64)[:, None]
     high = low + stride_of - 1.0
     with np.errstate(divide="ignore", invalid="ignore"):

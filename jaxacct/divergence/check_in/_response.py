@@ -21,9 +21,8 @@ from jaxacct._jax import jax
 from jaxacct.divergence.check_in._both_ends import highest_above
 from jaxacct.divergence.check_in._positive_part import order_of
 from jaxacct.divergence.check_in._response_line import guessed, response_line
-from jaxacct.divergence.response._binary import _blocks
-from jaxacct.divergence.response._binary import _Setting as _Law
 from jaxacct.special import bisect_lanes, down, log_down, log_sum_exp, up
+from jaxacct.special._binomial_blocks import binomial_blocks_below
 from jaxacct.special._namespace import is_jax, lane_map, stop_gradient, xp
 
 _LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
@@ -64,7 +63,7 @@ def _numbers_of_reports(of: _Setting, window: int) -> tuple[jax.Array, jax.Array
     low = stop_gradient(xp.maximum(xp.floor(mean - reach), 1.0))
     high = xp.minimum(xp.ceil(mean + reach), of.num_users)
     stride = xp.maximum(xp.ceil(stop_gradient(high - low + 1.0) / window), 1.0)
-    mass, _ = _blocks(_Law(of.num_users, of.prob, 1.0 - of.prob, of.slope), low, stride, 1.0, window)
+    mass, _ = binomial_blocks_below(of.num_users, of.prob, 1.0 - of.prob, low, stride, sign=1.0, window=window)
     counts = low + stride * xp.arange(window, dtype=xp.int32).astype(xp.float64)[:, None]
     return xp.minimum(counts, of.num_users), xp.where(counts <= of.num_users, mass, -xp.inf)
 
@@ -84,7 +83,7 @@ def _ones(k: jax.Array, near: jax.Array, of: _Setting, window: int) -> _Ones:
     width = xp.minimum(_DEVIATIONS * xp.sqrt(centre * of.zeros) + 24.0, k)
     step = xp.maximum(xp.ceil(stop_gradient(width) / window), 1.0)
     first = xp.where(xp.isfinite(first), first, -1.0)
-    mass, ones = _blocks(_Law(k, of.ones, of.zeros, of.slope), first, step, 1.0, window)
+    mass, ones = binomial_blocks_below(k, of.ones, of.zeros, first, step, sign=1.0, window=window)
     return _Ones(mass, (ones - centre) - 2.0**-50 * (centre + step), step)
 
 

@@ -39,6 +39,9 @@ _MAX_STEPS = 64  # of a search for epsilon: where it ends, the certified points 
 TRACED_WINDOW = 1024
 """Counts summed one by one for traced arguments: enough for n p (1 - p) up to 2,500; the contour answers above."""
 
+WIDEST_WINDOW = 2**19
+"""Counts summed one by one at most by `jaxacct.papers`, where time counts less; the contour answers above."""
+
 
 def lane_bytes(*, window: int) -> int:
     """Bytes of one lane, an int, for `Kernel`.

@@ -21,7 +21,7 @@ import numpy as np
 from jaxacct._jax import jax
 from jaxacct.divergence.response._single_counts import LARGEST, response_epsilon, response_log_delta
 from jaxacct.special import down, log_down, log_sum_exp, solve_decreasing
-from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
+from jaxacct.special._binomial_blocks import binomial_blocks_below
 from jaxacct.special._namespace import is_jax, stop_gradient, xp
 
 _LARGEST_WINDOW = 2**15  # blocks of counts that are summed at most: fewer are certified too, only looser
@@ -58,44 +58,6 @@ def _stride(width: jax.Array, window: int) -> jax.Array:
     return xp.maximum(xp.ceil(stop_gradient(width) / window), 1.0)
 
 
-def _blocks(
-    setting: _Setting, first: jax.Array, stride: jax.Array, sign: float, window: int
-) -> tuple[jax.Array, jax.Array]:
-    """(log mass, mean count), each [W, L], of laws that lie below Bin(n, r) on disjoint blocks of `stride` counts.
-
-    Block i starts at `first` + sign i stride. The log pmf is concave, so that it lies above its chords between
-    the blocks' first counts: on a block the law is geometric, with closed mass and mean. The last block before the
-    end of the support, or of the window, is its first count only. With a stride of 1 the law is the pmf itself.
-
-    Subtracted: the pmf's error, that of its evaluation and that of r, whose last digit moves it by c - n r.
-    """
-    index = xp.arange(window, dtype=xp.int32).astype(xp.float64)[:, None]
-    count = first + sign * stride * index
-    inside = (count >= 0) & (count <= setting.size)
-    value = log_binomial_pmf(xp.where(inside, count, 0.0), setting.size, setting.prob, setting.rest)
-    value = value - pmf_rounding(value) - 2.0**-49 * (8.0 + xp.abs(count - setting.mean))
-    start = xp.where(inside, value, -xp.inf)
-    whole = inside[:-1] & inside[1:]
-    rise = xp.concatenate([xp.where(whole, value[1:] - value[:-1], 0.0), xp.zeros_like(value[:1])])
-    whole = xp.concatenate([whole, xp.zeros_like(whole[:1])])
-    # a lower end than the true one only lowers the law
-    rise = xp.where(xp.abs(rise) > 1e-12, xp.minimum(rise, 700.0), -1e-12)
-    step = rise / stride
-    mass = start + xp.where(whole, xp.log(xp.expm1(rise) / xp.expm1(step)), 0.0) - 2.0**-48
-    offset = 0.5 * (stride - 1.0 + stride * _langevin(0.5 * rise) - _langevin(0.5 * step))
-    return mass, count + sign * xp.where(whole, offset, 0.0)
-
-
-def _langevin(z: jax.Array) -> jax.Array:
-    """coth z - 1/z, of the shape of z, with absolute error 1e-14: tanh by 5 ULP where it is 0.1 or more."""
-    small = xp.abs(z) < 0.1
-    x = xp.where(small, z, 0.0)
-    y = x * x
-    series = x * (1.0 / 3.0 - y * (1.0 / 45.0 - y * (2.0 / 945.0 - y * (1.0 / 4725.0 - y * 2.0 / 93555.0))))
-    far = xp.where(small, 1.0, z)
-    return xp.where(small, series, 1.0 / xp.tanh(far) - 1.0 / far)
-
-
 def _profile(
     epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, window: int
 ) -> tuple[jax.Array, jax.Array]:
@@ -113,7 +75,7 @@ def _profile(
         threshold = stop_gradient(mean + sign * distance)
         first = xp.floor(threshold) + 1.0 if sign > 0 else xp.ceil(threshold) - 1.0
         first = xp.where(xp.isfinite(first), first, -1.0)
-        mass, count = _blocks(setting, first, stride, sign, window)
+        mass, count = binomial_blocks_below(*setting[:3], first, stride, sign=sign, window=window)
         # linear in the count: a block's mean is enough, by 1e-14 of its size. Subtracted is the rounding, in the
         # distance that of exp, expm1 and sinh
         gap = sign * (count - mean) - distance - 2.0**-50 * mean - 2.0**-45 * (stride - 1.0) - 2.0**-47 * distance

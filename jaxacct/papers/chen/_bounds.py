@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
 from jaxacct._types import Ends
-from jaxacct.divergence.kernels import SINGLE_ULPS, clones_rdp, clones_window, single_log_excess
+from jaxacct.divergence.kernels import SINGLE_ULPS, WIDEST_WINDOW, clones_rdp, clones_window, single_log_excess
 from jaxacct.papers._asking import Floats, Real, counts, non_negative, orders_of, plain, positive, probability
 from jaxacct.special import (
     ULP,
@@ -327,7 +327,7 @@ def cosh_sandwich_rdp(
     (0.003428, 0.005557)
     """
     pair = _pair(num_reports, clone_prob, local_epsilon)
-    window = clones_window(pair[0], pair[1], max_window=2**19)
+    window = clones_window(pair[0], pair[1], max_window=WIDEST_WINDOW)
     return _bracket(_cosh(*pair, orders=orders_of(orders), window=window))
 
 

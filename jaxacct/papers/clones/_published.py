@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
-from jaxacct.divergence.kernels import clones_delta, clones_lane_bytes, clones_window
+from jaxacct.divergence.kernels import WIDEST_WINDOW, clones_delta, clones_lane_bytes, clones_window
 from jaxacct.papers._asking import (
     Floats,
     counts,
@@ -140,7 +140,7 @@ def tail_masses(
     """
     n, local = counts("num_reports", num_reports), positive("local_epsilon", local_epsilon)
     p = np.exp(-local) if clone_prob is None else positive("clone_prob", probability("clone_prob", clone_prob))
-    window = clones_window(n, p, max_window=2**19)
+    window = clones_window(n, p, max_window=WIDEST_WINDOW)
     p_tail, q_tail = _tails(non_negative("epsilon", epsilon), n, p, local, window=window)
     return plain(p_tail), plain(q_tail)
 

@@ -22,7 +22,7 @@ from jaxacct.bounds.theorems import (
     with_replacement_cost,
 )
 from jaxacct.conversion import delta_from_log
-from jaxacct.divergence.kernels import clones_lane_bytes, clones_window
+from jaxacct.divergence.kernels import WIDEST_WINDOW, clones_lane_bytes, clones_window
 from jaxacct.papers._asking import (
     Floats,
     Guarantee,
@@ -93,9 +93,6 @@ def purified_lanes(probabilities: NDArray[Any], reference: NDArray[Any], epsilon
     return PurifiedLaw(np.clip(r, low * rho, high * rho), up(total, _ULPS))
 
 
-_LARGEST_WINDOW = 2**19  # the most counts that are summed one by one; beyond it the contour's bracket is the answer
-
-
 def both(guarantee: _Lanes) -> tuple[jax.Array, jax.Array]:
     """(epsilon, delta) of a guarantee in logarithms."""
     return guarantee.epsilon, delta_from_log(guarantee.log_delta)
@@ -133,7 +130,7 @@ _purified_epsilon = Kernel(_purified, lane_bytes=clones_lane_bytes, on_host=True
 
 def window_of(num_reports: Real, local_epsilon: Real) -> int:
     """The static window of the clones pair of arbitrary pure randomizers."""
-    return clones_window(num_reports, np.exp(-local_epsilon), max_window=_LARGEST_WINDOW)
+    return clones_window(num_reports, np.exp(-local_epsilon), max_window=WIDEST_WINDOW)
 
 
 def subsampled_guarantee(epsilon: ArrayLike, delta: ArrayLike, sampling_prob: ArrayLike) -> Guarantee:

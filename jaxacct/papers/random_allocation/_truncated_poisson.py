@@ -294,7 +294,7 @@ def capped_poisson_delta(
       mechanism: PoissonSampled with concrete scalar fields.
       epsilon: >= 0.
       direction: of add/remove adjacency.
-      max_participations: k, whole number >= 1.
+      max_participations: k, whole number >= 1. Only checked: the bound holds for every k.
 
     Returns:
       float, delta in [0, 1].
