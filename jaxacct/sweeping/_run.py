@@ -18,7 +18,7 @@ from jaxacct._types import Bound
 from jaxacct.sweeping._file import SweepFile
 from jaxacct.sweeping._grid import Grid
 from jaxacct.sweeping._progress import Progress
-from jaxacct.sweeping._question import Question
+from jaxacct.sweeping._question import SweptQuestion
 from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepResult
 from jaxacct.workers import FailedChunk, Spread, Workers, num_cores, workers_of
 
@@ -43,7 +43,7 @@ class Chunk:
         chunks.
     """
 
-    ask: Question
+    ask: SweptQuestion
     size: int
     is_of_many: bool
 
