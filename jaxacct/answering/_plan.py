@@ -184,7 +184,7 @@ def _steps(methods: Iterable[Method], directions: tuple[Direction, ...]) -> Iter
 # How a step is run, in words
 
 
-class Run(NamedTuple):
+class Execution(NamedTuple):
     """How a step is run, in words.
 
     Attributes:
@@ -208,7 +208,7 @@ class Planned(NamedTuple):
 
     method: Method
     directions: tuple[Direction, ...]
-    run: Run
+    run: Execution
 
     @property
     def ends(self) -> str:
@@ -226,7 +226,7 @@ def planned(question: Question) -> tuple[Planned, ...]:
     return tuple(Planned(*step, run_of(step, question, is_first=i == 0)) for i, step in enumerate(steps))
 
 
-def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
+def run_of(step: Step, question: Question, *, is_first: bool) -> Execution:
     """How a step of the plan of `question` is run; nothing is computed.
 
     Args:
@@ -235,13 +235,15 @@ def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
     method, engine = step.method, step.method.engine.value
     asked = _why_asked(step, question, is_first=is_first)
     if question.is_traced:
-        return Run(engine, "the device of the program around it", "all points together", f"{asked}; a number is traced")
+        return Execution(
+            engine, "the device of the program around it", "all points together", f"{asked}; a number is traced"
+        )
     num_points = question.num_points
     if isinstance(method, LaneMethod):
         device, chunks, reason = _on_lanes(method, question, num_points)
     else:
         device, chunks, reason = _on_host(method, question, num_points)
-    return Run(engine, device, chunks, f"{asked}; {reason}")
+    return Execution(engine, device, chunks, f"{asked}; {reason}")
 
 
 def way_on_lanes(method: LaneMethod, mechanism: Mechanism, num_points: int) -> Way:
