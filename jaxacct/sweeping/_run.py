@@ -56,7 +56,7 @@ class Chunk:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class SweepRun:
     """A sweep: what is asked, where, and how.
 
     Attributes:
@@ -171,7 +171,7 @@ class _Outcome:
 class _SoFar:
     """The answers so far, and how many of them are in the file."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: SweepRun):
         self._run = run
         size = run.grid.size
         self.values = np.full(size, 0.0 if run.bound is Bound.LOWER else run.chunk.ask.worst)
