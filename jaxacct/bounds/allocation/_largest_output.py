@@ -49,7 +49,7 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
 
 
 def delta_of(run: "Outputs", epsilon: float, direction: Direction) -> float:
-    """float: delta at `epsilon`, lower bound in one direction, of any `Outputs`: see `largest_output_delta`."""
+    """float: delta at `epsilon`, lower bound in one direction, of `Outputs`: see `largest_output_delta`."""
     if epsilon > _MAX_EPSILON:
         return 0.0
     low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
@@ -108,7 +108,7 @@ class _Tests(NamedTuple):
 
 
 def _run_of(mechanism: RandomAllocation) -> Outputs | None:
-    """The mechanism's `Outputs`; None if its release is not Gaussian. ValueError if its fields are not concrete numbers."""
+    """The mechanism's `Outputs`; None if its release is not Gaussian. ValueError if its fields are not concrete."""
     runs_of(mechanism)
     base = concrete_base(mechanism)
     if base.signature() != (Gaussian,):
@@ -146,7 +146,7 @@ def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction:
 
 
 def epsilon_of(run: Outputs, delta: float, direction: Direction) -> float:
-    """float: epsilon at `delta`, lower bound in one direction, of any `Outputs`: see `largest_output_epsilon`."""
+    """float: epsilon at `delta`, lower bound in one direction, of `Outputs`: see `largest_output_epsilon`."""
     low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
     for _ in range(_NUM_ZOOMS):  # at the same few tests for every epsilon, then at those around the best of them
         tests = tests_of(run, low, high)

@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxacct._jax import jax, jnp
 from jaxacct._types import Direction
-from jaxacct.divergence.sampling._allocation import Losses, Run, Tile, append_coordinate
+from jaxacct.divergence.sampling._allocation import Allocation, Losses, Tile, append_coordinate
 from jaxacct.divergence.sampling._draws import survival_inverse, uniforms
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
@@ -233,7 +233,7 @@ def _add_bound(of: _Share, table: Table, epsilons: Real) -> Real:
 
 def weighted_several(
     key: jax.Array,
-    run: Run,
+    run: Allocation,
     chosen: jax.Array,
     tails: jax.Array,
     log_weight: jax.Array,
