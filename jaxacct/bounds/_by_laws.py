@@ -38,7 +38,7 @@ from jaxacct.divergence.law import (
     Base,
     Law,
     Line,
-    Run,
+    RepeatedLaws,
     allocated,
     clones_grid,
     clones_law,
@@ -152,10 +152,10 @@ def _toward(laws: Law, given: Law | None, add: Any) -> Law:
     return jax.tree.map(chosen, laws, given)
 
 
-def _run(laws: Law, given: Law | None, counts: Any, add: Any) -> Run:
+def _run(laws: Law, given: Law | None, counts: Any, add: Any) -> RepeatedLaws:
     """The releases as they are, in one direction."""
     toward = _toward(jax.tree.map(lambda x: x[:, :1], laws), given, add)
-    return Run(jax.tree.map(lambda x: x[:, 0], toward), counts)
+    return RepeatedLaws(jax.tree.map(lambda x: x[:, 0], toward), counts)
 
 
 _WAYS = (False, True)  # remove, then add

@@ -14,7 +14,7 @@ from jaxacct.bounds._by_laws import _BASE, _BEND
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.law import (
     Law,
-    Run,
+    RepeatedLaws,
     allocated,
     epsilon,
     gaussian_base,
@@ -486,7 +486,9 @@ def few(points, mass, at_zero=0.0, beyond=0.0, blur=1e-15):
 
 
 def run_of(*laws, counts):
-    return Run(jax.tree.map(lambda *x: jnp.stack([jnp.asarray(v) for v in x]), *laws), jnp.asarray(counts, jnp.float64))
+    return RepeatedLaws(
+        jax.tree.map(lambda *x: jnp.stack([jnp.asarray(v) for v in x]), *laws), jnp.asarray(counts, jnp.float64)
+    )
 
 
 @pytest.fixture(scope="module", name="composed")

@@ -4,7 +4,7 @@ from jaxacct.divergence.law._allocated import allocated
 from jaxacct.divergence.law._clones import MOST_LOCAL, clones_grid, clones_law
 from jaxacct.divergence.law._contour import (
     Line,
-    Run,
+    RepeatedLaws,
     epsilon,
     log_delta,
 )
@@ -37,7 +37,7 @@ __all__ = [
     "Base",
     "Law",
     "Line",
-    "Run",
+    "RepeatedLaws",
     "allocated",
     "clones_grid",
     "clones_law",

@@ -39,7 +39,7 @@ _SLACKS = (1.05, 1.5, 4.0, 30.0)  # distances from the root at which an end is t
 _PASSES = 2  # lines tried, the later ones with a better guess of the answer
 
 
-class Run(NamedTuple):
+class RepeatedLaws(NamedTuple):
     """R independent laws, and how many times each is released."""
 
     law: Law  # of [R, G] and [R]
@@ -106,7 +106,7 @@ def moments(law: Law, order: Any, step: Any, add: Any) -> Any:
     return jnp.stack([jnp.log(modulus), phase, jnp.where(sums[0] < jnp.inf, log_error, jnp.inf)])
 
 
-def summands(run: Run, line: Line, add: Any) -> Sum:
+def summands(run: RepeatedLaws, line: Line, add: Any) -> Sum:
     """The composition's trapezoid sum on a line (class `Sum`)."""
 
     def one(row: tuple[Law, Any]) -> Any:
@@ -162,7 +162,7 @@ def trapezoid(of: Sum, epsilon: Any) -> Any:
     return jnp.sum(jnp.stack([value, b * (re * sin + im * cos) - of.line.excess * value]), axis=1)
 
 
-def points_of_single(run: Run, add: Any) -> Any:
+def points_of_single(run: RepeatedLaws, add: Any) -> Any:
     """[4, RG], for a run of a single release: losses, both masses of each, and its error (see `single_delta`)."""
     logs, mass = run.law.log_ratio, run.count[:, None] * run.law.mass
     ratio = mass * jnp.exp(logs)
@@ -210,7 +210,7 @@ def _by_one_moment(of: Sum, log_delta: Any) -> Any:
     return jnp.maximum((of.log_size + log_constant - log_delta + slack) / x * (1.0 + 2.0**-50), 0.0)
 
 
-def dropped(run: Run, add: Any) -> Any:
+def dropped(run: RepeatedLaws, add: Any) -> Any:
     """A number: upper bound on the composition's mass of infinite loss, each release's times the mass of all others."""
     logs = run.count * log_moment(run.law, 1.0, add)
     lost = run.count * jnp.where(add, run.law.at_zero, run.law.beyond)
@@ -218,7 +218,7 @@ def dropped(run: Run, add: Any) -> Any:
     return jnp.where(growth < 0.5, lost * jnp.exp(growth) * (1.0 + 2.0**-40), 1.0)
 
 
-def _survey(run: Run, add: Any) -> Any:
+def _survey(run: RepeatedLaws, add: Any) -> Any:
     """[3, A]: orders a - 1, approximate log M there, and the log of the sum of the releases' moments, less 1 each.
 
     Steering only.
@@ -272,7 +272,7 @@ def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any
     return Line(*value_at_minimum(cost, jnp.stack([x, step, square])))
 
 
-def _rounding(run: Run) -> Any:
+def _rounding(run: RepeatedLaws) -> Any:
     """About the relative error of a moment."""
     return 1e-13 + ULP * 2.0 * run.law.mass.shape[1] * jnp.sum(run.count)
 
@@ -324,7 +324,7 @@ def _first_guess(survey: Any, log_delta: Any) -> Any:
     return jnp.maximum(jnp.min((sizes + jnp.minimum(chernoff + rare, normal)) / x), 0.0)
 
 
-def _left(run: Run, add: Any, log_delta: Any) -> tuple[Any, Any]:
+def _left(run: RepeatedLaws, add: Any, log_delta: Any) -> tuple[Any, Any]:
     """log of what infinite losses leave of delta, rounded down, and whether that is half of it or more."""
     left = 1.0 - jnp.exp(jnp.log(dropped(run, add) + 1e-300) - log_delta)
     rest = log_delta + jnp.log(jnp.maximum(left, 0.5)) - 2.0**-46 * (1.0 + jnp.abs(log_delta))
@@ -351,7 +351,7 @@ def _start(survey: Any, near: Any, epsilon: Any, bound: Any) -> Any:
     return jnp.stack([near, slope, bound, x[0], 1.0 + 0.0 * near, 0.0 * near])
 
 
-def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
+def epsilon(run: RepeatedLaws, add: Any, log_delta: Any) -> Answer:
     """Upper bound (class `Answer`) on epsilon at `log_delta`, in one direction; inf where nothing is known."""
     log_delta, is_enough = _left(run, add, log_delta)
     survey, points = _survey(run, add), points_of_single(run, add)
@@ -366,7 +366,7 @@ def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
     return Answer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), Line(*line))
 
 
-def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
+def log_delta(run: RepeatedLaws, add: Any, epsilon: Any) -> Answer:
     """Upper bound (class `Answer`) on log delta at `epsilon`, in one direction; 0 where nothing is known."""
     survey, points = _survey(run, add), points_of_single(run, add)
 
