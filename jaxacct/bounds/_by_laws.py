@@ -37,7 +37,7 @@ from jaxacct.divergence.law import (
     MOVED,
     Base,
     Law,
-    Line,
+    LawLine,
     RepeatedLaws,
     allocated,
     clones_grid,
@@ -244,7 +244,7 @@ def _lane_log_delta(lane: _Lane, at: Any, leaves: tuple[Any, ...]) -> Any:
             worse = _worse(ways, lambda add: log_delta(_run(laws, given, counts, add), add, at))
             return *worse, (laws, counts, gaps)
 
-        start = jnp.asarray(_FIRST), Line(*jnp.ones(3)), jnp.asarray(False)
+        start = jnp.asarray(_FIRST), LawLine(*jnp.ones(3)), jnp.asarray(False)
         shapes = jax.eval_shape(lambda: again(0, start)[3])
         laws = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         return jax.lax.fori_loop(0, _TIMES, again, (*start, laws))

@@ -621,7 +621,7 @@ def test_rates_are_those_of_the_sum():
     def laws(p):
         return [few([-0.3, 0.3], [0.5 + 0.1 * p, 0.5 - 0.1 * p]), few([-0.2 * p, 0.2], [0.5, 0.5])]
 
-    line = contour.Line(*(jnp.asarray(x) for x in (4.0, 0.2, 1e-4)))
+    line = contour.LawLine(*(jnp.asarray(x) for x in (4.0, 0.2, 1e-4)))
     counts, gap = np.array([6.0, 3.0]), rates_module.MOVED
 
     def log_delta_(p, counts):

@@ -3,7 +3,7 @@
 from jaxacct.divergence.law._allocated import allocated
 from jaxacct.divergence.law._clones import MOST_LOCAL, clones_grid, clones_law
 from jaxacct.divergence.law._contour import (
-    Line,
+    LawLine,
     RepeatedLaws,
     epsilon,
     log_delta,
@@ -36,7 +36,7 @@ __all__ = [
     "MOVED",
     "Base",
     "Law",
-    "Line",
+    "LawLine",
     "RepeatedLaws",
     "allocated",
     "clones_grid",

@@ -46,7 +46,7 @@ class RepeatedLaws(NamedTuple):
     count: Any  # [R]
 
 
-class Line(NamedTuple):
+class LawLine(NamedTuple):
     """A vertical line: its order a less 1, the distance of its nodes, the variance tau^2 of the extra release."""
 
     excess: Any
@@ -57,7 +57,7 @@ class Line(NamedTuple):
 class Sum(NamedTuple):
     """The trapezoid sum's terms over M(a), and bounds on its error."""
 
-    line: Line
+    line: LawLine
     terms: Any  # [2, N], real and imaginary parts
     errors: Any  # [2], of the sum, the nodes left out included, and the same for each unit of epsilon
     log_scale: Any  # log M(a)
@@ -106,7 +106,7 @@ def moments(law: Law, order: Any, step: Any, add: Any) -> Any:
     return jnp.stack([jnp.log(modulus), phase, jnp.where(sums[0] < jnp.inf, log_error, jnp.inf)])
 
 
-def summands(run: RepeatedLaws, line: Line, add: Any) -> Sum:
+def summands(run: RepeatedLaws, line: LawLine, add: Any) -> Sum:
     """The composition's trapezoid sum on a line (class `Sum`)."""
 
     def one(row: tuple[Law, Any]) -> Any:
@@ -116,7 +116,7 @@ def summands(run: RepeatedLaws, line: Line, add: Any) -> Sum:
     return of_moments(logs, line)._replace(is_single=jnp.sum(run.count) == 1.0)
 
 
-def of_moments(logs: Any, line: Line) -> Sum:
+def of_moments(logs: Any, line: LawLine) -> Sum:
     """The sum (class `Sum`) of a product M of moments: [3, N] log |M|, its argument, and the log of 1 + its error."""
     order, b = 1.0 + line.excess, line.step * np.arange(_NODES, dtype=np.float64)
     half = 0.5 * line.square
@@ -145,7 +145,7 @@ def of_moments(logs: Any, line: Line) -> Sum:
     return Sum(line, terms, errors + jnp.stack([beyond, jnp.zeros_like(beyond)]), scale, scale + scale_error, False)
 
 
-def turns(line: Line, epsilon: Any) -> tuple[Any, Any]:
+def turns(line: LawLine, epsilon: Any) -> tuple[Any, Any]:
     """cos and sin [N] of -b epsilon at the nodes' heights b."""
     index = np.concatenate([COLUMNS * np.arange(ROWS), np.arange(COLUMNS)]).astype(np.float64)
     (cos, fine_cos), (sin, fine_sin) = ((x[:ROWS], x[ROWS:]) for x in vector_cos_and_sin(-epsilon * line.step * index))
@@ -249,7 +249,7 @@ def _survey(run: RepeatedLaws, add: Any) -> Any:
     return jnp.stack([x, jnp.where(logs < 600.0, logs, 1e30), jnp.log(alone + 1e-300)])
 
 
-def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any) -> Line:
+def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any) -> LawLine:
     """The line on which the extra release and rounding raise delta least. Steering only.
 
     Args:
@@ -269,7 +269,7 @@ def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any
     summed = rounding * jnp.exp(jnp.minimum(sizes - log_delta, 600.0)) / (1.0 + x)
     cost = 0.5 * square * slope * (1.0 + slope) + summed
     cost = jnp.where(jnp.isfinite(period) & jnp.isfinite(cost), cost, jnp.inf)
-    return Line(*value_at_minimum(cost, jnp.stack([x, step, square])))
+    return LawLine(*value_at_minimum(cost, jnp.stack([x, step, square])))
 
 
 def _rounding(run: RepeatedLaws) -> Any:
@@ -335,10 +335,10 @@ class Answer(NamedTuple):
     """An upper bound, and the line that gave it."""
 
     value: Any
-    line: Line
+    line: LawLine
 
 
-def _better(state: Any, found: Any, near: Any, slope: Any, line: Line) -> Any:
+def _better(state: Any, found: Any, near: Any, slope: Any, line: LawLine) -> Any:
     """The state of a search: about the answer and the slope there, the best bound so far, and its line."""
     now = jnp.stack([near, slope, found, *line])
     return jnp.where((found < state[2]) | (np.arange(len(now)) < 2), now, state)
@@ -363,7 +363,7 @@ def epsilon(run: RepeatedLaws, add: Any, log_delta: Any) -> Answer:
     near = _first_guess(survey, log_delta)
     start = _start(survey, near, near, jnp.inf + 0.0 * near)
     _, _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
-    return Answer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), Line(*line))
+    return Answer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), LawLine(*line))
 
 
 def log_delta(run: RepeatedLaws, add: Any, epsilon: Any) -> Answer:
@@ -388,4 +388,4 @@ def log_delta(run: RepeatedLaws, add: Any, epsilon: Any) -> Answer:
     _, _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
     total = jnp.logaddexp(best, jnp.log(dropped(run, add) + 1e-300))
     total = total + 2.0**-46 * (1.0 + jnp.abs(total))
-    return Answer(jnp.where(jnp.isnan(total), 0.0, jnp.minimum(total, 0.0)), Line(*line))
+    return Answer(jnp.where(jnp.isnan(total), 0.0, jnp.minimum(total, 0.0)), LawLine(*line))
