@@ -35,7 +35,7 @@ from jaxacct.bounds._releases import (
 from jaxacct.bounds._unamplified import unamplified_epsilon, unamplified_log_delta
 from jaxacct.divergence.law import (
     MOVED,
-    Base,
+    BasePoints,
     Law,
     LawLine,
     RepeatedLaws,
@@ -97,7 +97,7 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
         del log_share  # nothing is cut off
         return sampled(laplace_base(scale, _POINTS - 1), prob)
 
-    def of_pair(base: Callable[..., Base]) -> Callable[..., Law]:
+    def of_pair(base: Callable[..., BasePoints]) -> Callable[..., Law]:
         return lambda _, a, b, prob: sampled(base(a, b, WHOLE_POINTS), prob)
 
     def of_response(_: Any, loss: Any, categories: Any) -> Law:

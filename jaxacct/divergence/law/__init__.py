@@ -19,7 +19,7 @@ from jaxacct.divergence.law._few import (
 from jaxacct.divergence.law._given import given_law
 from jaxacct.divergence.law._law import (
     LEAST_NOISE,
-    Base,
+    BasePoints,
     Law,
     gaussian_base,
     laplace_base,
@@ -34,7 +34,7 @@ __all__ = [
     "MOST_LOCAL",
     "MOST_LOSS",
     "MOVED",
-    "Base",
+    "BasePoints",
     "Law",
     "LawLine",
     "RepeatedLaws",
