@@ -331,7 +331,7 @@ def _left(run: RepeatedLaws, add: Any, log_delta: Any) -> tuple[Any, Any]:
     return rest, left >= 0.5
 
 
-class Answer(NamedTuple):
+class LineAnswer(NamedTuple):
     """An upper bound, and the line that gave it."""
 
     value: Any
@@ -351,8 +351,8 @@ def _start(survey: Any, near: Any, epsilon: Any, bound: Any) -> Any:
     return jnp.stack([near, slope, bound, x[0], 1.0 + 0.0 * near, 0.0 * near])
 
 
-def epsilon(run: RepeatedLaws, add: Any, log_delta: Any) -> Answer:
-    """Upper bound (class `Answer`) on epsilon at `log_delta`, in one direction; inf where nothing is known."""
+def epsilon(run: RepeatedLaws, add: Any, log_delta: Any) -> LineAnswer:
+    """Upper bound (class `LineAnswer`) on epsilon at `log_delta`, in one direction; inf where nothing is known."""
     log_delta, is_enough = _left(run, add, log_delta)
     survey, points = _survey(run, add), points_of_single(run, add)
 
@@ -363,11 +363,11 @@ def epsilon(run: RepeatedLaws, add: Any, log_delta: Any) -> Answer:
     near = _first_guess(survey, log_delta)
     start = _start(survey, near, near, jnp.inf + 0.0 * near)
     _, _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
-    return Answer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), LawLine(*line))
+    return LineAnswer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), LawLine(*line))
 
 
-def log_delta(run: RepeatedLaws, add: Any, epsilon: Any) -> Answer:
-    """Upper bound (class `Answer`) on log delta at `epsilon`, in one direction; 0 where nothing is known."""
+def log_delta(run: RepeatedLaws, add: Any, epsilon: Any) -> LineAnswer:
+    """Upper bound (class `LineAnswer`) on log delta at `epsilon`, in one direction; 0 where nothing is known."""
     survey, points = _survey(run, add), points_of_single(run, add)
 
     def again(_: int, state: Any) -> Any:
@@ -388,4 +388,4 @@ def log_delta(run: RepeatedLaws, add: Any, epsilon: Any) -> Answer:
     _, _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
     total = jnp.logaddexp(best, jnp.log(dropped(run, add) + 1e-300))
     total = total + 2.0**-46 * (1.0 + jnp.abs(total))
-    return Answer(jnp.where(jnp.isnan(total), 0.0, jnp.minimum(total, 0.0)), LawLine(*line))
+    return LineAnswer(jnp.where(jnp.isnan(total), 0.0, jnp.minimum(total, 0.0)), LawLine(*line))
