@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._added_plans import Guide, Plan, last_knot, other_rate, spread_of
+from jaxacct.divergence.allocation._added_plans import Guide, SamplePlan, last_knot, other_rate, spread_of
 from jaxacct.divergence.allocation._grid import Complex, Real
 from jaxacct.divergence.allocation._lines import Copies, plain_line
 from jaxacct.divergence.allocation._real import log_decay
@@ -54,7 +54,7 @@ class Table:
       at: samples and lines of the lanes; every lane gets as many nodes as the one that needs most.
     """
 
-    def __init__(self, of: Rule, lane: Any, known: Guide, at: Plan):
+    def __init__(self, of: Rule, lane: Any, known: Guide, at: SamplePlan):
         t, num = known.steps[:, None], int(at.num_nodes.max())
         self._known, self._step = known, at.step[lane, None]
         self._sigma, self._tau = of.sigma[lane], 1.0 / (of.sigma[lane] * np.sqrt(t))

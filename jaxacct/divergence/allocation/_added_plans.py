@@ -186,7 +186,7 @@ def other_rate(known: Guide, a: Real) -> tuple[Real, Real]:
     return rates, np.broadcast_to(known.log_markov[:, None], rates.shape)
 
 
-class Plan(NamedTuple):
+class SamplePlan(NamedTuple):
     """Samples and lines of the lanes [L]: the step in epsilon, how many on either side of 0; centres and nodes."""
 
     step: Real
@@ -197,8 +197,8 @@ class Plan(NamedTuple):
     num_nodes: Any  # whole, a multiple of INNER; 0 where no line would do
 
 
-def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Plan:
-    """`Plan` (a class) for moments of one order a lane [L], imaginary parts to `height` [L]."""
+def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> SamplePlan:
+    """`SamplePlan` (a class) for moments of one order a lane [L], imaginary parts to `height` [L]."""
     num, t = len(order), known.steps
     a = order[lane]
     spread = spread_of(of, lane, t)
@@ -241,7 +241,7 @@ def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Plan:
     usable = np.isfinite(count) & (count <= _MOST_NODES) & (loss < _MOST_LOSS) & enough.any(1)
     usable = usable & (samples[0] + samples[1] <= _MOST_SAMPLES)
     own_count, other_count = (np.where(usable, x, 2.0).astype(int) for x in samples)
-    return Plan(step, own_count, other_count, per_step, spacing, np.where(usable, count, 0).astype(int))
+    return SamplePlan(step, own_count, other_count, per_step, spacing, np.where(usable, count, 0).astype(int))
 
 
 def _least(lane: Any, x: Real, num: int) -> Real:
