@@ -25,7 +25,7 @@ from jaxacct.divergence.allocation._lines import (
     MAX_NODES,
     Bracket,
     Copies,
-    Line,
+    Trapezoids,
     difference_line,
     num_nodes,
     plain_line,
@@ -80,11 +80,11 @@ class Setting(NamedTuple):
 
     def line(
         self, make: Any, cut: Cut | None, centre: float, period: float, num: int, log_tail: float, copies: Copies
-    ) -> Line:
-        """`Line` made by `make` (`plain_line` or `difference_line`) through one float."""
+    ) -> Trapezoids:
+        """`Trapezoids` made by `make` (`plain_line` or `difference_line`) through one float."""
         steps = np.array([[self.n]]), np.array([[self.t]])
         along = np.array([centre / self.t]), np.array([2.0 * math.pi / (period * self.t)])
-        found: Line = make(self.of, cut, steps, *along, num, np.array([[log_tail]]), copies)
+        found: Trapezoids = make(self.of, cut, steps, *along, num, np.array([[log_tail]]), copies)
         return found
 
 
@@ -101,10 +101,10 @@ def setting(noise_multiplier: float, num_steps: float, steps_done: float) -> Set
 class Remove(NamedTuple):
     """The parts of E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0; a bound in place of a line not needed."""
 
-    low: Line | None  # all steps weighted by Q
+    low: Trapezoids | None  # all steps weighted by Q
     low_centres: Real  # [K], c < 0 of Chernoff bounds on low
     low_logs: Real  # [K], log of its transform there
-    high: Line | None  # the rest: at least one high step
+    high: Trapezoids | None  # the rest: at least one high step
     share: float  # at least mean - x mass + high(x)
     mass: float  # of the measure behind `high`
     mean: float  # E(X-1) of that measure
@@ -231,7 +231,7 @@ def _low_periods(at: Setting, x: float, tilts: Real, logs: Real, floor: float) -
 
 def _low_line(
     at: Setting, cut: Cut, centre: float, period: float, x: float, floor: float, height: float, copies: Copies
-) -> Line:
+) -> Trapezoids:
     """The line for all steps low, about `height` high: as many nodes as the tail needs to fall below e^floor."""
     heights = height * _HEIGHTS
     decay = at.n * log_decay(at.of, cut, np.array([centre / at.t]), heights[None] / at.t)[0]
@@ -249,7 +249,7 @@ def _high_line(
     height: float,
     log_top: float,
     copies: Copies,
-) -> Line:
+) -> Trapezoids:
     """The line for at least one high step; `log_top` is log |Phi| of the whole law at `centre`."""
     # |A^n - (A - H)^n| <= n |H| max^(n-1), and |A|, |A - H| are largest on the real axis
     heights = height * _HEIGHTS
@@ -280,8 +280,8 @@ def saddles(at: Setting) -> Saddles:
     return Saddles(c[keep], logs[keep], x[keep], value[keep])
 
 
-def plan_add(at: Setting, guide: Saddles, x: float) -> Line:
-    """`Line` for E(x - (X-1))_+ at arguments near one float `x` <= 0, chosen by `guide`."""
+def plan_add(at: Setting, guide: Saddles, x: float) -> Trapezoids:
+    """`Trapezoids` for E(x - (X-1))_+ at arguments near one float `x` <= 0, chosen by `guide`."""
     j = int(np.abs(guide.x - x).argmin())
     centre, floor = float(guide.c[j]), float(guide.log_value[j]) - _DIGITS
     far = guide.c > 1.2 * centre

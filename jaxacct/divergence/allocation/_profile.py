@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxacct._types import Direction, Ends
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._lines import Bracket, Line
+from jaxacct.divergence.allocation._lines import Bracket, Trapezoids
 from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles, setting
 from jaxacct.special import ULP, rows_times
 
@@ -62,14 +62,14 @@ class AllocationProfile:
                 self._guide = None if self._removes else saddles(self._at)
             self._valid = self._guide is None or len(self._guide.c) > 1
 
-    def _planned(self, epsilon: float) -> Line | Remove:
+    def _planned(self, epsilon: float) -> Trapezoids | Remove:
         """Lines planned for one epsilon >= 0: their bounds hold anywhere and are meant to be tight near it."""
         with np.errstate(all="ignore"):  # what overflows fails closed
             if self._guide is None:
                 return plan_remove(self._at, math.expm1(epsilon))
             return plan_add(self._at, self._guide, math.expm1(-epsilon))
 
-    def _evaluated(self, lines: Line | Remove, epsilon: Real) -> Bracket:
+    def _evaluated(self, lines: Trapezoids | Remove, epsilon: Real) -> Bracket:
         """delta, its derivative by epsilon, and its errors, at each epsilon [J]."""
         with np.errstate(all="ignore"):
             x = np.expm1(epsilon if self._removes else -epsilon)
@@ -125,7 +125,7 @@ class AllocationProfile:
         logs = np.log(np.maximum(np.minimum(jump, at.spread) + bulk, 1e-300))
         return float(np.log1p(np.exp(np.interp(-target, -logs, np.log(x)))))
 
-    def _root(self, lines: Line | Remove, start: float, delta: float) -> tuple[float, float, float]:
+    def _root(self, lines: Trapezoids | Remove, start: float, delta: float) -> tuple[float, float, float]:
         """The epsilon >= 0 at which these lines give `delta`, by Newton's method on log delta; its slope and error."""
         x, slope, error = start, 0.0, math.inf
         for _ in range(_MAX_NEWTON):
@@ -141,7 +141,7 @@ class AllocationProfile:
                 break
         return x, slope, error
 
-    def _confirmed(self, lines: Line | Remove, root: float, step: float, delta: float) -> Ends[Real]:
+    def _confirmed(self, lines: Trapezoids | Remove, root: float, step: float, delta: float) -> Ends[Real]:
         """Ends `step` or more from the root: at the lower one delta is certified >= `delta`, at the upper one <= it."""
         lower, upper = 0.0, math.inf
         tries, step = (12, step) if math.isfinite(step) else (1, 0.0)  # of a root without bounds: is it 0?
