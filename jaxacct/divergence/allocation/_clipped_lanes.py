@@ -36,7 +36,7 @@ import numpy as np
 from jaxacct.divergence.allocation._grid import SHARPNESS, Real, step_weights
 from jaxacct.divergence.allocation._lines import log_of_transform
 from jaxacct.divergence.allocation._log_gamma import log_gamma
-from jaxacct.divergence.allocation._nodes import Nodes, rounded_up
+from jaxacct.divergence.allocation._nodes import NodeSum, rounded_up
 from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, rough_transform
 from jaxacct.divergence.allocation._rule import Cut, Rule, cuts
 from jaxacct.divergence.allocation._transform import INNER, transform
@@ -285,7 +285,7 @@ class Table:
         # both halves of the line
         halves = ((log_z.conj(), log_z), (terms.conj(), terms), (relative, relative))
         wholes = (np.concatenate([left, right[:, 1:]], axis=1) for left, right in halves)
-        self._nodes = [Nodes(*of) for of in zip(*wholes, strict=True)]
+        self._nodes = [NodeSum(*of) for of in zip(*wholes, strict=True)]
 
     def __call__(self, order: Real, step: Real, count: int, alias_orders: Real) -> Moments:
         """`Moments` (a class) at s = order + ib, b = k `step`, k < `count`, and at real orders [R, A]."""
