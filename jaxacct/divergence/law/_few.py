@@ -21,7 +21,7 @@ _ROUNDED = 1.0 + 2.0**-40  # masses: exponents of at most 500 by 4 ULP of themse
 
 
 def guarantee_base(epsilon: Any, delta: Any, num: int) -> BasePoints:
-    """The points (class `BasePoints`) of the pair that dominates whatever is (epsilon, delta)-DP.
+    """`BasePoints` (a class) of the pair that dominates whatever is (epsilon, delta)-DP.
 
     Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy", Theorem 3.3.
     """
@@ -31,7 +31,7 @@ def guarantee_base(epsilon: Any, delta: Any, num: int) -> BasePoints:
 
 
 def response_base(local_epsilon: Any, num_categories: Any, num: int) -> BasePoints:
-    """The points (class `BasePoints`) of k-ary randomized response: the two values that differ, and all others together."""
+    """`BasePoints` (a class) of k-ary randomized response: the two values that differ, and all others together."""
     least = jnp.exp(-local_epsilon)
     mass = jnp.stack([jnp.ones_like(least), (num_categories - 2.0) * least, least])
     log_ratio = jnp.stack([-local_epsilon, jnp.zeros_like(least), local_epsilon])
@@ -44,7 +44,7 @@ def covers_discrete_gaussian(scale: Any, sensitivity: Any, num: int) -> Any:
 
 
 def discrete_gaussian_base(scale: Any, sensitivity: Any, num: int) -> BasePoints:
-    """The points (class `BasePoints`) of discrete Gaussian noise, at `num` whole numbers around half the sensitivity."""
+    """`BasePoints` (a class) of discrete Gaussian noise, at `num` whole numbers around half the sensitivity."""
     first = jnp.floor(0.5 * (sensitivity - num))
     k = first + np.arange(num, dtype=np.float64)
     size = jnp.exp(-0.5 * (k / scale) ** 2)
@@ -64,7 +64,7 @@ def discrete_gaussian_base(scale: Any, sensitivity: Any, num: int) -> BasePoints
 
 
 def discrete_laplace_base(noise_parameter: Any, sensitivity: Any, num: int) -> BasePoints:
-    """The points (class `BasePoints`) of noise with masses proportional to e^(-a |k|), moved by the sensitivity D < `num`.
+    """`BasePoints` (a class) of noise with masses proportional to e^(-a |k|), moved by the sensitivity D < `num`.
 
     Outputs k of 0 or less have the loss -a D together, those of D or more a D.
     """

@@ -148,7 +148,7 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
 
 
 def laplace_base(scale: Any, num: int) -> BasePoints:
-    """The points (class `BasePoints`) of a step of Laplace noise that moves by 1: log y from -1/scale to 1/scale.
+    """`BasePoints` (a class) of a step of Laplace noise that moves by 1: log y from -1/scale to 1/scale.
 
     Between the ends v = log y, each of which has a mass of its own, Q has the density e^{-(v + x)/2} / 4, x = 1/scale,
     and P e^v times that: a cell's mass under both is a closed form, and the share of its upper end what keeps the mean.
