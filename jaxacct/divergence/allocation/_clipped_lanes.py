@@ -57,7 +57,7 @@ _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0]) 
 _MOST_NODES = 4096  # of a line: longer ones are left to other methods
 
 
-class Saddles(NamedTuple):
+class ClippedSaddles(NamedTuple):
     """Steering only: orders a [L, K], increasing, approximate log M(a) of one round, and their tilts."""
 
     orders: Real
@@ -111,8 +111,8 @@ def clipping(of: Rule, lane: Any, steps: Real, times: Real, mass: Real) -> Clipp
     return Clipping(of, cut, dropped)
 
 
-def saddles(at: Clipping, steps: Real) -> Saddles:
-    """`Saddles` (a class) of rounds of mean length `steps` [L]: M(a) by the saddle point in the tilt."""
+def saddles(at: Clipping, steps: Real) -> ClippedSaddles:
+    """`ClippedSaddles` (a class) of rounds of mean length `steps` [L]: M(a) by the saddle point in the tilt."""
     most, t = (at.cut.rate[:, 0] * steps)[:, None], steps[:, None]
     x = np.minimum(np.log(0.2 / most), -3.0)
     tilts = most / (1.0 + np.exp(-x - (5.0 - x) * np.linspace(0.0, 1.0, _COARSE)))
@@ -126,7 +126,7 @@ def saddles(at: Clipping, steps: Real) -> Saddles:
     further = (order[:, -1:] - 1.0) * _FURTHER
     beyond = further * (np.log(further / tilts[:, -1:]) - 1.0) + whole[:, -1:]
     tail = np.ones_like(further)
-    return Saddles(
+    return ClippedSaddles(
         np.concatenate([order - 1.0, further], axis=1),
         np.concatenate([logs, np.where(further > 1.0005, np.maximum(beyond, 1e-12), np.inf)], axis=1),
         np.concatenate([tilts, tilts[:, -1:] * tail], axis=1),
@@ -134,7 +134,7 @@ def saddles(at: Clipping, steps: Real) -> Saddles:
     )
 
 
-def guesses(at: Clipping, steps: Real, known: Saddles, orders: Real) -> Real:
+def guesses(at: Clipping, steps: Real, known: ClippedSaddles, orders: Real) -> Real:
     """Approximate log M [L, A] at real orders [L, A]: steering only.
 
     As if log X were the sum of the logarithms of 1 + W_i/t: close where X is near 1.
@@ -150,7 +150,7 @@ def guesses(at: Clipping, steps: Real, known: Saddles, orders: Real) -> Real:
     return np.maximum(np.fmin(found, markov.min(2)), 1e-12)
 
 
-def saddle_of(at: Clipping, steps: Real, known: Saddles, order: Real) -> tuple[Real, Real, Real]:
+def saddle_of(at: Clipping, steps: Real, known: ClippedSaddles, order: Real) -> tuple[Real, Real, Real]:
     """Approximate tilt of the saddle point of M(order) [L], its width in log l, and the variance of X so tilted."""
     every = np.arange(len(order))
     above = np.clip((known.orders < order[:, None]).sum(1), 1, known.orders.shape[1] - 1)
