@@ -38,15 +38,15 @@ _SERIES_ERROR = 1e-11
 _LEAST_SERIES = 1e-280  # smaller coefficients are not used: what underflow took from larger ones is below 1e-300
 
 
-class Saddles(NamedTuple):
+class AddedSaddles(NamedTuple):
     """Steering only: orders a [L, K], increasing, and approximate log M(a) of a round of mean length."""
 
     orders: Real
     logs: Real
 
 
-def saddles(of: Rule, steps: Real, scale: Real) -> Saddles:
-    """`Saddles` (a class) for rounds of `steps` [L]; `scale` [L] is about the deviation of the composed loss.
+def saddles(of: Rule, steps: Real, scale: Real) -> AddedSaddles:
+    """`AddedSaddles` (a class) for rounds of `steps` [L]; `scale` [L] is about the deviation of the composed loss.
 
     E X^-p is the integral of u^{p-1} E e^{-uX} over Gamma(p): the saddle point u of either, beside that at X = 1.
     """
@@ -57,7 +57,7 @@ def saddles(of: Rule, steps: Real, scale: Real) -> Saddles:
     logs = logs + 0.5 * np.log(p / np.maximum(p - u * u * variance / steps[:, None], 1e-3 * p))
     rising = p > np.concatenate([np.zeros((len(p), 1)), np.maximum.accumulate(p, axis=1)[:, :-1]], axis=1)
     logs = np.where((log_total > -46.0) & rising, np.maximum(logs, 1e-12), np.inf)
-    return Saddles(1.0 + np.maximum.accumulate(p, axis=1), logs)
+    return AddedSaddles(1.0 + np.maximum.accumulate(p, axis=1), logs)
 
 
 class Guide(NamedTuple):
