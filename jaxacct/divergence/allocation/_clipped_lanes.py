@@ -247,7 +247,7 @@ def lines(at: Clipping, lane: Any, known: Bounds, order: Real, height: Real, log
     return Lines(centre, spacing, np.where(usable, count, 0).astype(int))
 
 
-class Moments(NamedTuple):
+class ClippedMoments(NamedTuple):
     """log |M(a + ib)| [R, B], its phase and the relative error of M at b = k step; at least log M [R, A]."""
 
     logs: Real
@@ -287,8 +287,8 @@ class Table:
         wholes = (np.concatenate([left, right[:, 1:]], axis=1) for left, right in halves)
         self._nodes = [NodeSum(*of) for of in zip(*wholes, strict=True)]
 
-    def __call__(self, order: Real, step: Real, count: int, alias_orders: Real) -> Moments:
-        """`Moments` (a class) at s = order + ib, b = k `step`, k < `count`, and at real orders [R, A]."""
+    def __call__(self, order: Real, step: Real, count: int, alias_orders: Real) -> ClippedMoments:
+        """`ClippedMoments` (a class) at s = order + ib, b = k `step`, k < `count`, and at real orders [R, A]."""
         every = zip(self._nodes, order.tolist(), step.tolist(), strict=True)
         sums = (nodes.powers(a, spacing, count) for nodes, a, spacing in every)
         found = self._moments(order[:, None], step[:, None] * np.arange(count), sums)
@@ -296,7 +296,7 @@ class Table:
         sums = (nodes.real(orders) for nodes, orders in zip(self._nodes, alias_orders, strict=True))
         log_real, _, error = self._moments(alias_orders, 0.0, sums)
         markov = self._known.markov(alias_orders).min(2)
-        return Moments(*found, np.maximum(np.fmin(rounded_up(log_real, error), markov), 0.0))
+        return ClippedMoments(*found, np.maximum(np.fmin(rounded_up(log_real, error), markov), 0.0))
 
     def _moments(
         self, orders: Real, b: Real | float, sums: Iterable[tuple[Any, Real, Real]]
