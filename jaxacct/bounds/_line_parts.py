@@ -147,7 +147,7 @@ class Clipped:
         at, known = self._at.at(mine.families), self._known.at(mine.rounds)
         line, order = clipped.Lines(*(x[mine.families] for x in self._line)), choice.order[mine.lane]
         count, heights = int(choice.num_nodes.max()), _heights(choice, mine.lane)
-        table = clipped.Table(at, mine.family, known, line, int(line.num_nodes.max()))
+        table = clipped.LineSums(at, mine.family, known, line, int(line.num_nodes.max()))
         found = table(order, choice.step[mine.lane], count, choice.aliases[mine.lane])
         least = found.logs[:, 0] - 2.0 * found.relative[:, 0]
         fall = clipped.log_fall(at, mine.family, known, order, heights, least)

@@ -116,7 +116,7 @@ def test_clipped_moments_of_two_steps(sigma, order):
     known = clipped.bounds(at, lane, steps, steps, tilt, width)
     line = clipped.lines(at, lane, known, orders, np.array([3.0 * sigma]), log_moment, curve)
     assert line.num_nodes[0] > 0
-    table = clipped.Table(at, lane, known, line, int(line.num_nodes[0]))
+    table = clipped.LineSums(at, lane, known, line, int(line.num_nodes[0]))
     alias = 1.0 + np.array([[1.1, 2.0]]) * (order - 1.0)
     found = table(orders, np.array([0.5 * sigma]), 6, alias)
     least = found.logs[:, 0] - 2.0 * found.relative[:, 0]

@@ -139,7 +139,7 @@ def _clipped(sigma, steps, order, mass, height, turn=1.0):
     known = clipped.bounds(at, lane, steps, steps, tilt, width)
     line = clipped.lines(at, lane, known, orders, np.array([height]), log_moment, curve)
     line = line._replace(centre=turn * line.centre, spacing=line.spacing * turn**2)
-    table = clipped.Table(at, lane, known, line, int(line.num_nodes[0] / turn**3) // 16 * 16 + 16)
+    table = clipped.LineSums(at, lane, known, line, int(line.num_nodes[0] / turn**3) // 16 * 16 + 16)
     found = table(orders, np.array([height / 8]), 9, orders[:, None] * 1.1)
     least = found.logs[:, 0] - found.relative[:, 0]
     fall = clipped.log_fall(at, lane, known, orders, height / 8 * np.arange(9.0)[None], least)[0]

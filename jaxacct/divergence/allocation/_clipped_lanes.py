@@ -256,7 +256,7 @@ class ClippedMoments(NamedTuple):
     alias: Real
 
 
-class Table:
+class LineSums:
     """M(s) of rounds [R], the largest ratios taken away, by sums over the lines of their lanes.
 
     Args:
