@@ -355,7 +355,7 @@ class Added:
                 continue
             number, which, of_kind = np.cumsum(kind) - 1, mine.families[kind], kind[mine.family]
             own, lane, r = number[mine.family[of_kind]], mine.lane[of_kind], mine.rounds[of_kind]
-            table = added.Table(
+            table = added.ProfileSamples(
                 self._of.at(which), own, self._known.at(r), plans.SamplePlan(*(x[which] for x in self._plan))
             )
             order, count = choice.order[lane], int(choice.num_nodes.max())

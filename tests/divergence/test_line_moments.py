@@ -183,7 +183,7 @@ def test_added_moments_agree_with_rays(sigma, steps, order):
     known = plans.guide(of, lane, t, t, orders)
     at = plans.plan(of, lane, known, orders, np.array([4.0]))
     assert at.num_nodes[0] > 0
-    found = added.Table(of, lane, known, at)(orders, np.array([0.5]), 8, 1.1 * orders[:, None])
+    found = added.ProfileSamples(of, lane, known, at)(orders, np.array([0.5]), 8, 1.1 * orders[:, None])
     p = order - 1.0
     logs, phase, relative = RayMoments(sigma, steps, 0, 4.0, (-1.6 * p, -0.4 * p))(1.0 - order, 0.5, 8)
     ray, value, error = np.exp(logs - 1j * phase), np.exp(found.logs[0] + 1j * found.phase[0]), found.error[0]

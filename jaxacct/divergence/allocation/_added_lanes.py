@@ -44,7 +44,7 @@ class AddedMoments(NamedTuple):
     alias: Real
 
 
-class Table:
+class ProfileSamples:
     """M(s) of rounds [R], add direction, by samples of their profiles.
 
     Args:
