@@ -13,7 +13,7 @@ from jaxacct.divergence.batches._blanket import FARTHEST, blanket_law
 from jaxacct.divergence.batches._explicit import Data, explicit_delta, laws, letters
 from jaxacct.divergence.batches._one_step import step_law
 from jaxacct.divergence.batches._positive_sum import positive_sum
-from jaxacct.divergence.batches._powers import Atoms, Steps
+from jaxacct.divergence.batches._powers import Atoms, AtomSteps
 from jaxacct.divergence.batches._profile import Epoch, Knots, epoch_delta, falling_root, knots
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
@@ -136,7 +136,7 @@ def test_positive_sums_against_enumeration(seed):
     value = np.round(value - 0.01, 2)
     first = Atoms(np.round(rng.normal(-1.0, 2.0, 5), 2), rng.random(5) * 0.2)
     terms = float(rng.integers(1, count + 2))
-    steps = Steps(Atoms(value, mass), float(mass.sum()), float(count), terms, float(rng.uniform(0.05, 1.0)))
+    steps = AtomSteps(Atoms(value, mass), float(mass.sum()), float(count), terms, float(rng.uniform(0.05, 1.0)))
     true = enumerated(first, steps)
     found = positive_sum(first, steps, math.log(max(true, 1e-12)))
     assert found >= true * (1.0 - 1e-12)
@@ -147,7 +147,7 @@ def test_many_steps_by_nodes_and_by_transform():
     """A hundred thousand steps of two values: the same from the first nodes as from a binomial sum."""
     count, p, drop, goal = 100_000, 0.3, 0.004, 1e-7
     value, mass = np.array([1.0, -1.0]), np.array([p, p + drop])
-    steps = Steps(Atoms(value, mass), float(mass.sum()), float(count), 1.0, 1.0)
+    steps = AtomSteps(Atoms(value, mass), float(mass.sum()), float(count), 1.0, 1.0)
     first = Atoms(np.zeros(1), np.ones(1))
     deviation, mean = math.sqrt(count * (2 * p + drop)), -count * drop
     # the sum is nearly normal; its third cumulant moves the tail by less than the tolerance
@@ -180,7 +180,7 @@ def test_two_batches_with_adaptive_data(sigma, epsilon, direction):
 def test_more_is_never_less():
     """Of laws that are larger in the convex order, or masses that are rounded up, sums are not smaller."""
     first, mass = Atoms(np.array([-2.0, 1.0]), np.array([0.3, 0.1])), np.array([0.2, 0.3])
-    steps = Steps(Atoms(np.array([1.5, -2.0]), mass), 0.5, 30.0, 20.0, 0.1)
+    steps = AtomSteps(Atoms(np.array([1.5, -2.0]), mass), 0.5, 30.0, 20.0, 0.1)
     here = positive_sum(first, steps, -10.0)
     wider = steps._replace(law=Atoms(np.array([2.5, 0.5, -2.0]), np.array([0.1, 0.1, 0.3])))
     heavier = steps._replace(law=Atoms(steps.law.value, mass * 1.01))
@@ -193,7 +193,7 @@ def test_more_is_never_less():
 def test_what_is_cut_off_is_added():
     """A term of the first law far above all that the rest can take back counts in full."""
     first = Atoms(np.array([-1.0, 1e6]), np.array([0.5, 1e-9]))
-    steps = Steps(Atoms(np.array([0.4, -0.5]), np.array([0.5, 0.5])), 1.0, 20.0, 1.0, 1.0)
+    steps = AtomSteps(Atoms(np.array([0.4, -0.5]), np.array([0.5, 0.5])), 1.0, 20.0, 1.0, 1.0)
     true = enumerated(first, steps)
     assert true * (1.0 - 1e-12) <= positive_sum(first, steps, math.log(true)) <= 1.02 * true
 
@@ -296,7 +296,7 @@ def test_beyond_what_is_certified_nothing_is_claimed():
 
 def nothing():
     """Steps that are all 0."""
-    return Steps(Atoms(np.zeros(1), np.zeros(1)), 0.0, 5.0, 1.0, 1.0)
+    return AtomSteps(Atoms(np.zeros(1), np.zeros(1)), 0.0, 5.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("direction", [REMOVE, ADD])

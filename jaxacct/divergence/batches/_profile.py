@@ -17,7 +17,7 @@ from jaxacct._types import Direction, Ends
 from jaxacct.divergence.batches._blanket import MOST_LOSS, BlanketLaw, blanket_law
 from jaxacct.divergence.batches._one_step import StepLaw, replaced_step_law, step_law
 from jaxacct.divergence.batches._positive_sum import positive_sum
-from jaxacct.divergence.batches._powers import Atoms, Steps
+from jaxacct.divergence.batches._powers import Atoms, AtomSteps
 from jaxacct.divergence.batches._replaced import ReplacedLaw, replaced_law
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import LEAST_NORMAL, ULP
@@ -100,7 +100,7 @@ def _with_hidden(epoch: Epoch, epsilon: float, direction: Direction) -> float:
     batches = float(epoch.num_batches)
     step = epoch.step(epsilon, direction, epoch.cut)
     to_come = -(batches - epoch.steps_done) * math.expm1(epsilon) * (1.0 - 8.0 * ULP)
-    steps = Steps(Atoms(step.value, step.mass), step.least_mass, float(epoch.steps_done), 1.0, 1.0)
+    steps = AtomSteps(Atoms(step.value, step.mass), step.least_mass, float(epoch.steps_done), 1.0, 1.0)
     found = positive_sum(Atoms(np.array([to_come]), np.ones(1)), steps, math.log(epoch.goal * batches))
     return (found / batches + step.cut) * (1.0 + 8.0 * ULP)
 
@@ -131,7 +131,7 @@ def _first_half(
 ) -> float:
     """An upper bound on the sum of SB-6 over k < `halves`."""
     batches, step = float(epoch.num_batches), epoch.step(epsilon, direction, law.cut)
-    steps = Steps(Atoms(step.value, step.mass), step.least_mass, batches - 1.0, float(halves), law.least_mass)
+    steps = AtomSteps(Atoms(step.value, step.mass), step.least_mass, batches - 1.0, float(halves), law.least_mass)
     found = positive_sum(law.atoms(epsilon, direction), steps, math.log(max(epoch.goal, 1e-300) * batches))
     return (found / batches + law.cut + step.cut) * (1.0 + 8.0 * ULP)
 
