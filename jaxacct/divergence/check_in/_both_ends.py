@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
+from jaxacct.divergence.check_in._blocks import BlockLayout, binomial_blocks
 from jaxacct.divergence.check_in._clones import clones_of_counts
 from jaxacct.divergence.check_in._others import groups
 from jaxacct.divergence.response._binary import _blocks, _Setting
@@ -73,7 +73,7 @@ def _step_of_others(num_reports: float, scale: float, factor: float) -> float:
 def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple[NDArray[Any], ...]:
     """(first, last, log of the mass, an upper bound on the mean's share of the way), each [B, L], 0 a block."""
     some = np.maximum(size, 1.0)
-    found = binomial_blocks(some, 0.0 * size + prob, Layout(2, geometric, central))
+    found = binomial_blocks(some, 0.0 * size + prob, BlockLayout(2, geometric, central))
     none = np.where(size > 0, size * np.log1p(-min(prob, 1.0 - 1e-16)) if prob < 1.0 else -np.inf, 0.0)
     none = np.maximum(none, -1e300) * (1.0 - 2.0**-50) + 2.0**-50  # -inf is as good as -1e300
     mass = log_up(np.where(size > 0, np.logaddexp(found.log_low, found.log_high), -np.inf), 16)
