@@ -10,7 +10,7 @@ from jaxacct._method import LaneMethod
 from jaxacct._types import Direction
 from jaxacct.calibration._batch import Batch
 from jaxacct.calibration._routes import is_hopeless, method_route, num_grids, up_to_order
-from jaxacct.calibration._search import Found, Range, search
+from jaxacct.calibration._search import Affordable, Range, search
 
 
 def _less_private(values: NDArray[Any], where: Range, tolerance: float) -> NDArray[Any]:
@@ -27,7 +27,7 @@ def by_methods(
     where: Range,
     start: NDArray[Any],
     tolerance: float,
-) -> Found:
+) -> Affordable:
     """The value nearest to the worst end at which some method in each direction confirms `target`.
 
     Per direction: the least private value that some method certifies. Overall: the most private of these, since epsilon
@@ -71,4 +71,4 @@ def by_methods(
         decides = sign * (here - value) > 0 if known else np.ones(shape, bool)
         value, source = np.where(decides, here, value), np.where(decides, used, source)
         loose, known = np.where(decides, edge, loose), True
-    return Found(value, alive & known, epsilon, {"edge": loose})
+    return Affordable(value, alive & known, epsilon, {"edge": loose})

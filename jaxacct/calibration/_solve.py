@@ -15,7 +15,7 @@ from jaxacct.answering._plan import is_covered
 from jaxacct.calibration._batch import Batch, flattened, range_of
 from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route, measure_route
-from jaxacct.calibration._search import MOST_ASKED, Found, search
+from jaxacct.calibration._search import MOST_ASKED, Affordable, search
 from jaxacct.measures import Measure
 from jaxacct.workers import Workers, gathered
 
@@ -42,7 +42,7 @@ class Solve:
     precision: float | None
     tolerance: float
 
-    def __call__(self, batch: Batch) -> Found:
+    def __call__(self, batch: Batch) -> Affordable:
         """The value in each lane of a batch."""
         where, start = range_of(batch, self.keys)
         target = batch.target_epsilon * (1.0 - _MARGIN)
@@ -106,7 +106,7 @@ class SolveMeasure:
 
     precision = None
 
-    def __call__(self, batch: Batch) -> Found:
+    def __call__(self, batch: Batch) -> Affordable:
         """The value in each lane of a batch."""
         where, start = range_of(batch, self.keys)
         goal = np.asarray(self.measure.lost(batch.target_epsilon))
@@ -130,7 +130,7 @@ class _Apart:
     solve: Solve | SolveMeasure
     example: Any
 
-    def __call__(self, lanes: tuple[NDArray[Any], ...]) -> Found:
+    def __call__(self, lanes: tuple[NDArray[Any], ...]) -> Affordable:
         """The value in each lane: of (leaves but the unknown .., target epsilon, target delta), [L] each."""
         leaves, structure = flattened(self.example, self.solve.keys)
         rest = iter(lanes)
@@ -138,7 +138,7 @@ class _Apart:
         return self.solve(Batch(structure, known, next(rest), next(rest)))
 
 
-def solved_apart(workers: Workers, solve: Solve | SolveMeasure, batch: Batch) -> Found:
+def solved_apart(workers: Workers, solve: Solve | SolveMeasure, batch: Batch) -> Affordable:
     """As `Solve`, chunk by chunk on workers."""
     size = _TOGETHER if solve.precision == math.inf else 1
     numbers = (x for x in batch.leaves if x is not None)
@@ -150,4 +150,4 @@ def solved_apart(workers: Workers, solve: Solve | SolveMeasure, batch: Batch) ->
     names = set.intersection(*(set(part.asked) for part in found))
     asked = {name: np.concatenate([part.asked[name] for part in found]) for name in sorted(names)}
     value, is_affordable, epsilon = (np.concatenate([part[i] for part in found]) for i in range(3))
-    return Found(value, is_affordable, epsilon, asked)
+    return Affordable(value, is_affordable, epsilon, asked)
