@@ -10,10 +10,10 @@ from jaxacct._method import LaneMethod
 from jaxacct._types import Direction
 from jaxacct.calibration._batch import Batch
 from jaxacct.calibration._routes import is_hopeless, method_route, num_grids, up_to_order
-from jaxacct.calibration._search import Affordable, Range, search
+from jaxacct.calibration._search import Affordable, SearchRange, search
 
 
-def _less_private(values: NDArray[Any], where: Range, tolerance: float) -> NDArray[Any]:
+def _less_private(values: NDArray[Any], where: SearchRange, tolerance: float) -> NDArray[Any]:
     """A step towards the worst end, the least that counts as a gain; possibly beyond it."""
     sign = np.where(where.best >= where.worst, 1.0, -1.0)
     return values - sign if where.is_whole else values * np.exp(-sign * tolerance)
@@ -24,7 +24,7 @@ def by_methods(
     methods: Sequence[LaneMethod],
     directions: Sequence[Direction],
     target: NDArray[Any],
-    where: Range,
+    where: SearchRange,
     start: NDArray[Any],
     tolerance: float,
 ) -> Affordable:
@@ -58,7 +58,7 @@ def by_methods(
                 if not todo.any():
                     break
                 begin = value if known else np.where(reached, end, start)
-                around = Range(value, end, where.is_whole)
+                around = SearchRange(value, end, where.is_whole)
                 found = search(method_route(method, grid, batch), target, around, begin, todo, tolerance)
                 gained = found.is_affordable
                 here, used = np.where(gained, found.value, here), np.where(gained, i, used)

@@ -20,7 +20,7 @@ _STEEP = 4.0  # log(epsilon / target) is clipped to this: larger ones only give 
 Ask = Callable[[NDArray[Any], NDArray[Any]], Any]
 
 
-class Range(NamedTuple):
+class SearchRange(NamedTuple):
     """Where to look: from the end that loses most privacy to the one that loses least, [L] each."""
 
     worst: NDArray[Any]
@@ -62,7 +62,7 @@ def _between(x1: NDArray[Any], x2: NDArray[Any], x3: NDArray[Any], f1: Any, f2: 
 def search(
     ask: Ask,
     target: NDArray[Any],
-    where: Range,
+    where: SearchRange,
     start: NDArray[Any],
     todo: NDArray[Any],
     tolerance: float,
