@@ -22,7 +22,7 @@ _NUMPY = "the CPU, by NumPy"
 _ONE = "one point"
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """One method, and the directions that it is asked for."""
 
     method: Method
@@ -103,7 +103,7 @@ def _plain(name: object) -> str:
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split()) if isinstance(name, str) else ""
 
 
-def plan(question: Question) -> tuple[Step, ...]:
+def plan(question: Question) -> tuple[PlanStep, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
     Their roles (`Role`) decide which, and the table in which order; last resorts come last. Methods on lanes are asked
@@ -172,13 +172,15 @@ def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
     return found
 
 
-def _steps(methods: Iterable[Method], directions: tuple[Direction, ...]) -> Iterable[Step]:
+def _steps(methods: Iterable[Method], directions: tuple[Direction, ...]) -> Iterable[PlanStep]:
     for is_on_lanes, run in itertools.groupby(methods, lambda m: isinstance(m, LaneMethod)):
         group = list(run)
         if is_on_lanes:
-            yield from (Step(m, (d,)) for d in directions for m in group if d in m.directions)
+            yield from (PlanStep(m, (d,)) for d in directions for m in group if d in m.directions)
         else:
-            yield from (Step(m, found) for m in group if (found := tuple(d for d in directions if d in m.directions)))
+            yield from (
+                PlanStep(m, found) for m in group if (found := tuple(d for d in directions if d in m.directions))
+            )
 
 
 # How a step is run, in words
@@ -226,7 +228,7 @@ def planned(question: Question) -> tuple[Planned, ...]:
     return tuple(Planned(*step, run_of(step, question, is_first=i == 0)) for i, step in enumerate(steps))
 
 
-def run_of(step: Step, question: Question, *, is_first: bool) -> Execution:
+def run_of(step: PlanStep, question: Question, *, is_first: bool) -> Execution:
     """How a step of the plan of `question` is run; nothing is computed.
 
     Args:
@@ -289,7 +291,7 @@ def _chunks(way: Way, num_points: int) -> str:
     return "together" if way.at_once >= num_points else f"{way.at_once} at a time"
 
 
-def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
+def _why_asked(step: PlanStep, question: Question, *, is_first: bool) -> str:
     """Why a step stands in the plan where it does."""
     method, role = step.method, step.method.role_for(question.mechanism)
     if question.method is not None:
