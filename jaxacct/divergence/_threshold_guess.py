@@ -168,7 +168,7 @@ def _saddles(orders: Real, logs: Real) -> _Saddles:
 def guessed(
     terms: Terms, gains: Callable[[Real, Real], Real], log_delta: float | None, epsilon: float | None
 ) -> GuessedEvent:
-    """`GuessedEvent` (a class): an estimate of what a scan of thresholds would find, by saddle points on the real axis."""
+    """`GuessedEvent` (a class): about what a scan of thresholds would find, by saddle points on the real axis."""
     found = GuessedEvent(0.0, None)
     orders = _near(terms, log_delta, epsilon)
     log_a, log_b = _composed(terms, orders)
