@@ -22,7 +22,7 @@ from jaxacct.bounds.check_in._floor import setting_of
 from jaxacct.bounds.gaussian import unamplified_epsilon, unamplified_log_delta
 from jaxacct.bounds.poisson._profile import PoissonSteps, concrete_base, poisson_pld, runs_of
 from jaxacct.bounds.shuffle._approximate import (
-    Guarantee,
+    LogGuarantee,
     Profile,
     log_gaussian_replacement_cost,
     log_replacement_cost,
@@ -53,7 +53,7 @@ __all__ = [
     "MAX_EPSILON",
     "AddProfile",
     "ClonesParameters",
-    "Guarantee",
+    "LogGuarantee",
     "PoissonSteps",
     "Profile",
     "Tail",
