@@ -297,8 +297,8 @@ _COMPOSED = (
     ),
     Mutant(
         "bounds/blanket/_order.py",
-        "return Epoch(_shift",
-        "return Epoch(0.9 * _shift",
+        "return BatchEpoch(_shift",
+        "return BatchEpoch(0.9 * _shift",
         REPORT_BOUNDS,
     ),
     Mutant(
@@ -494,10 +494,7 @@ _ANSWERS = (
     Mutant("bounds/shuffle/_purified_rounds.py", "(run.num_users * run.prob, local", "(run.prob, local", PURIFIED),
     Mutant("bounds/shuffle/_purified_rounds.py", "asked.epsilon if holds else", "asked.epsilon if True else", PURIFIED),
     Mutant(
-        "bounds/shuffle/_purified_rounds.py",
-        "LogGuarantee(*pure), log_cost)",
-        "LogGuarantee(*pure), log_cost - 1)",
-        PURIFIED,
+        "bounds/shuffle/_purified_rounds.py", "Guarantee(*pure), log_cost)", "Guarantee(*pure), log_cost - 1)", PURIFIED
     ),
     Mutant("bounds/check_in/_other_schemes.py", "Gaussian(0.5 * mechanism", "Gaussian(0.45 * mechanism", PURIFIED),
     Mutant("bounds/shuffle/_gaussian_reports.py", "squared = 4.0 * mech", "squared = 8.0 * mech", REPORTS),

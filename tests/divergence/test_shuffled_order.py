@@ -14,7 +14,7 @@ from jaxacct.divergence.batches._explicit import Data, explicit_delta, laws, let
 from jaxacct.divergence.batches._one_step import step_law
 from jaxacct.divergence.batches._positive_sum import positive_sum
 from jaxacct.divergence.batches._powers import Atoms, AtomSteps
-from jaxacct.divergence.batches._profile import Epoch, Knots, epoch_delta, falling_root, knots
+from jaxacct.divergence.batches._profile import BatchEpoch, Knots, epoch_delta, falling_root, knots
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 
@@ -173,7 +173,7 @@ def two_batches_exact(a, epsilon, direction):
 @pytest.mark.parametrize("direction", [REMOVE, ADD])
 def test_two_batches_with_adaptive_data(sigma, epsilon, direction):
     true = two_batches_exact(1.0 / sigma, epsilon, direction)
-    found = epoch_delta(Epoch(1.0 / sigma, 2, 2, False, 1e-3), epsilon, direction)
+    found = epoch_delta(BatchEpoch(1.0 / sigma, 2, 2, False, 1e-3), epsilon, direction)
     assert true * (1.0 - 1e-4) <= found <= 2.0 * true
 
 
@@ -216,7 +216,7 @@ def test_knots_lie_above():
     chords = np.interp(np.exp(at), np.exp(found.epsilon), found.delta)
     assert np.all(grid[at <= 1.0] >= chords[at <= 1.0])
     assert np.all(grid <= chords + 1e-12)
-    epoch = Epoch(0.5, 50, 50, False, 1e-6)
+    epoch = BatchEpoch(0.5, 50, 50, False, 1e-6)
     rows = knots(lambda e: epoch_delta(epoch, e, REMOVE), epoch.goal, 4.0).on_grid(0.013)
     for i in (0, 3, 11, 40):
         assert rows[i] >= 0.999 * epoch_delta(epoch, 0.013 * i, REMOVE)
@@ -286,7 +286,9 @@ def test_letters_are_inside():
 def test_beyond_what_is_certified_nothing_is_claimed():
     assert blanket_law(4.1, 100, 1e-9) is None
     assert blanket_law(1.0, 100, 1e-300) is None
-    assert epoch_delta(Epoch(5.0, 100, 100, False, 1e-6), 1.0, REMOVE) == pytest.approx(ja.delta(ja.Gaussian(0.2), 1.0))
+    assert epoch_delta(BatchEpoch(5.0, 100, 100, False, 1e-6), 1.0, REMOVE) == pytest.approx(
+        ja.delta(ja.Gaussian(0.2), 1.0)
+    )
     assert explicit_delta(Data(50.0, 100, 1.0), 1.0, REMOVE) == 0.0
     assert FARTHEST <= 38.0
     assert step_law(1.0, 200.0, REMOVE, 1e-9).mass.max() <= 1.0
