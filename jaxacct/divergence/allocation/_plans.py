@@ -88,7 +88,7 @@ class Prefix(NamedTuple):
         return found
 
 
-def setting(noise_multiplier: float, num_steps: float, steps_done: float) -> Prefix:
+def prefix(noise_multiplier: float, num_steps: float, steps_done: float) -> Prefix:
     """`Prefix`, floats: after `steps_done` steps of an epoch of `num_steps`.
 
     E|X - 1| is at most the standard deviation of X, and at most 2 n/t.

@@ -19,7 +19,7 @@ import numpy as np
 from jaxacct._types import Direction, Ends
 from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.allocation._lines import Bracket, Trapezoids
-from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles, setting
+from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, prefix, saddles
 from jaxacct.special import ULP, rows_times
 
 # The range of noise multipliers that is answered; outside it the bounds are trivial. With less noise the grids would
@@ -57,7 +57,7 @@ class AllocationProfile:
         self._removes = direction is Direction.REMOVE
         self._last = _MOST_LOG - math.log(num_steps) if self._valid and self._removes else math.inf
         if self._valid:
-            self._at = setting(float(noise_multiplier), float(num_steps), float(done))
+            self._at = prefix(float(noise_multiplier), float(num_steps), float(done))
             with np.errstate(all="ignore"):
                 self._guide = None if self._removes else saddles(self._at)
             self._valid = self._guide is None or len(self._guide.c) > 1
