@@ -28,7 +28,7 @@ MAX_NODES = 2**14  # a line that needs more gives the trivial bound: it limits t
 _BLOCK = 4 * INNER  # nodes of a line for one question are a multiple of it
 
 
-class Bracket(NamedTuple):
+class BoundedValue(NamedTuple):
     """A value, its derivative in x, and bounds on its error, [R, J] each."""
 
     value: Real
@@ -107,12 +107,12 @@ class Trapezoids(NamedTuple):
         copies = self.copies(x, self.centre, 2.0 * math.pi / self.spacing)
         return scale * self._sums(self.terms, moved), error, error + copies
 
-    def __call__(self, x: Real) -> Bracket:
+    def __call__(self, x: Real) -> BoundedValue:
         """The bracket [R, J] at arguments `x` [R, J]."""
         value, above, below = self.values(x)
         moved = x + self.shift
         slope = np.exp(self.centre * moved + self.log_scale) * self._sums(self._nodes * self.terms, moved)
-        return Bracket(value, slope, above, below)
+        return BoundedValue(value, slope, above, below)
 
 
 def num_nodes(period: float, log_sizes: Real, heights: Real, floor: float) -> tuple[int, float]:

@@ -23,7 +23,7 @@ from jaxacct.divergence.allocation._grid import (
 )
 from jaxacct.divergence.allocation._lines import (
     MAX_NODES,
-    Bracket,
+    BoundedValue,
     Copies,
     Trapezoids,
     difference_line,
@@ -110,10 +110,10 @@ class Remove(NamedTuple):
     mean: float  # E(X-1) of that measure
     mass_error: float  # relative, of both
 
-    def __call__(self, x: Real) -> Bracket:
+    def __call__(self, x: Real) -> BoundedValue:
         """The bracket [1, J] of E(X-1-x)_+ at arguments `x` [1, J]."""
         zero = np.zeros_like(x)
-        low = high = Bracket(zero, zero, zero, zero)
+        low = high = BoundedValue(zero, zero, zero, zero)
         if self.low is not None:
             low = self.low(x)
         else:
@@ -125,8 +125,8 @@ class Remove(NamedTuple):
             line = self.high(x)
             value, slope = line.value + self.mean - x * self.mass, line.slope - self.mass
             rounding = self.mass_error * (self.mean + x * self.mass)
-            high = Bracket(value, slope, line.above + rounding, line.below + rounding)
-        return Bracket(*(a + b for a, b in zip(low, high, strict=True)))
+            high = BoundedValue(value, slope, line.above + rounding, line.below + rounding)
+        return BoundedValue(*(a + b for a, b in zip(low, high, strict=True)))
 
 
 def _high_moments(at: Prefix, mass: Real, mean: Real) -> tuple[Real, Real]:

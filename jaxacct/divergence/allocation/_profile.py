@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxacct._types import Direction, Ends
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._lines import Bracket, Trapezoids
+from jaxacct.divergence.allocation._lines import BoundedValue, Trapezoids
 from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, prefix, saddles
 from jaxacct.special import ULP, rows_times
 
@@ -69,20 +69,20 @@ class AllocationProfile:
                 return plan_remove(self._at, math.expm1(epsilon))
             return plan_add(self._at, self._guide, math.expm1(-epsilon))
 
-    def _evaluated(self, lines: Trapezoids | Remove, epsilon: Real) -> Bracket:
+    def _evaluated(self, lines: Trapezoids | Remove, epsilon: Real) -> BoundedValue:
         """delta, its derivative by epsilon, and its errors, at each epsilon [J]."""
         with np.errstate(all="ignore"):
             x = np.expm1(epsilon if self._removes else -epsilon)
-            found = Bracket(*(y[0] for y in lines(x[None])))
+            found = BoundedValue(*(y[0] for y in lines(x[None])))
             moved = 4.0 * ULP * np.abs(x * found.slope)  # x is rounded
             above, below = found.above + moved, found.below + moved
             if self._removes:
-                return Bracket(found.value, found.slope * (1.0 + x), above, below)
+                return BoundedValue(found.value, found.slope * (1.0 + x), above, below)
             scale = np.exp(epsilon)
             rounding = 8.0 * ULP * scale * np.abs(found.value)
             wide = scale * (1.0 + 8.0 * ULP)
             slope = scale * found.value - found.slope
-            return Bracket(scale * found.value, slope, wide * above + rounding, wide * below + rounding)
+            return BoundedValue(scale * found.value, slope, wide * above + rounding, wide * below + rounding)
 
     def delta(self, epsilon: Real) -> Ends[Real]:
         """`Ends` [J]: certified bounds on delta at each `epsilon` [J] >= 0, by lines planned for each."""
