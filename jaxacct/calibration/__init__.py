@@ -14,7 +14,7 @@ from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
 from jaxacct.answering import Question, plan
 from jaxacct.answering._question import directions_of
-from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened
+from jaxacct.calibration._batch import PointBatch, batch_of, field_of, flattened
 from jaxacct.calibration._search import Affordable
 from jaxacct.calibration._solve import Solve, SolveMeasure, solved_apart
 from jaxacct.calibration._traced import calibrate_traced
@@ -192,7 +192,7 @@ def _traced(
 
 
 def _impossible(
-    field: str, batch: Batch, shape: tuple[int, ...], found: Affordable, solve: Solve | SolveMeasure
+    field: str, batch: PointBatch, shape: tuple[int, ...], found: Affordable, solve: Solve | SolveMeasure
 ) -> str:
     """The error message for the first point that cannot be calibrated."""
     i = int(np.flatnonzero(~found.is_affordable)[0])

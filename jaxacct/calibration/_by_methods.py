@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from jaxacct._method import LaneMethod
 from jaxacct._types import Direction
-from jaxacct.calibration._batch import Batch
+from jaxacct.calibration._batch import PointBatch
 from jaxacct.calibration._routes import is_hopeless, method_route, num_grids, up_to_order
 from jaxacct.calibration._search import Affordable, SearchRange, search
 
@@ -20,7 +20,7 @@ def _less_private(values: NDArray[Any], where: SearchRange, tolerance: float) ->
 
 
 def by_methods(
-    batch: Batch,
+    batch: PointBatch,
     methods: Sequence[LaneMethod],
     directions: Sequence[Direction],
     target: NDArray[Any],
