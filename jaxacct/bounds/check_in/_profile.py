@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxacct._jax import jax
 from jaxacct.divergence.check_in._blocks import BlockLayout, Blocks, binomial_blocks, log_mixture
-from jaxacct.divergence.check_in._both_ends import BlockPairs, log_profile
+from jaxacct.divergence.check_in._both_ends import PairCells, log_profile
 from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_law
 from jaxacct.divergence.clones._profile import _gaussian_root as gaussian_root
 from jaxacct.special import down, log_sum_exp, log_up, logexpm1
@@ -93,7 +93,7 @@ class HostPair(NamedTuple):
 
     num_users: float
     local_epsilon: float
-    cells: BlockPairs
+    cells: PairCells
 
 
 def host_profile(epsilon: Any, pair: HostPair) -> ProfilePoint:

@@ -39,7 +39,7 @@ _BELOW = 30.0  # the same, below the log of a known delta: 1e-9 of it for a thou
 COARSE = 10.0  # factor of the widths of cells that only tell whether a setting is worth more effort
 
 
-class BlockPairs(NamedTuple):
+class PairCells(NamedTuple):
     """Pairs of blocks, each [N]: log weight, m and k; and the log of the weight of what is not among them.
 
     Sums of exp(log_weight) H(m, k), plus the weight of the rest where they are from above, bound the profile.
@@ -127,7 +127,7 @@ def upper_cells(
     factor: float = 1.0,
     about: float = -np.inf,
     light: float = _LIGHT,
-) -> BlockPairs:
+) -> PairCells:
     """Cells [N] whose sum is at least the profile; blocks are wider by `factor`.
 
     What weighs far less than exp(`about`), a delta of interest, or less than exp(`light`), is left to the rest, where
@@ -137,7 +137,7 @@ def upper_cells(
     """
     rest = num_users - 1.0
     if rest == 0.0:
-        return BlockPairs(log_up(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
+        return PairCells(log_up(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
     rate, other = _rates(prob, clone_prob, 1.0)
     mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
     width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
@@ -155,7 +155,7 @@ def upper_cells(
     kept = both > least
     m = np.broadcast_to(first + 1.0, both.shape)
     others: Any = np.concatenate([light, both[~kept], mass + left_out, [-1e300]])
-    return BlockPairs(both[kept], m[kept], at[kept], float(log_up(log_sum_exp(others), 512)))
+    return PairCells(both[kept], m[kept], at[kept], float(log_up(log_sum_exp(others), 512)))
 
 
 def _upper_of_every_count(
@@ -204,7 +204,7 @@ def _upper_of_blocks(
 
 def lower_cells(
     num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf
-) -> BlockPairs:
+) -> PairCells:
     """Cells [N] whose sum is at most the profile; blocks are wider by `factor`.
 
     What weighs far less than exp(`about`), a delta of interest, is left out.
@@ -212,7 +212,7 @@ def lower_cells(
     """
     rest = num_users - 1.0
     if rest == 0.0:
-        return BlockPairs(log_down(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
+        return PairCells(log_down(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
     rate, other = _rates(prob, clone_prob, -1.0)
     mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
     width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
@@ -232,7 +232,7 @@ def lower_cells(
     together, k = of_others(rest, first, other, rest * prob + 1.0, scale, factor)
     weights = log_down(mass + together + np.log(prob), 512)
     kept = weights > least
-    return BlockPairs(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept], -np.inf)
+    return PairCells(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept], -np.inf)
 
 
 def _lower_of_every_count(
@@ -272,7 +272,7 @@ def _lower_of_blocks(
 
 
 def log_profile(
-    epsilon: float, num_users: float, local_epsilon: float, cells: BlockPairs, sign: float
+    epsilon: float, num_users: float, local_epsilon: float, cells: PairCells, sign: float
 ) -> tuple[float, float]:
     """(log delta, its slope), floats, at `epsilon` >= 0: above by upper cells (`sign` 1), below by lower ones (-1).
 
