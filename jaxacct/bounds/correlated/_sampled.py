@@ -80,7 +80,7 @@ def _num_samples(of: CovarianceRoot) -> int:
 
 
 def _bracket(run: BallsInBins, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    of, found, rival = bins.prepared(covariances(run)), {d: Ends(0.0, query.worst) for d in at.known}, 0.0
+    of, found, rival = bins.covariance_root(covariances(run)), {d: Ends(0.0, query.worst) for d in at.known}, 0.0
     known = 0.0
     if query is Query.EPSILON:
         known = at.ask(likely(run), query, target, at.width, wants_lower=False).upper

@@ -60,7 +60,7 @@ class CovarianceRoot(NamedTuple):
     root: NDArray[Any]
 
 
-def prepared(covariance: NDArray[Any]) -> CovarianceRoot:
+def covariance_root(covariance: NDArray[Any]) -> CovarianceRoot:
     """`CovarianceRoot`, a NamedTuple, from the covariances K [t, t]; to be made once for all draws."""
     raised = covariance + _SHARED * covariance.max()
     values, vectors = np.linalg.eigh(raised)
