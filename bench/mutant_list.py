@@ -297,8 +297,8 @@ _COMPOSED = (
     ),
     Mutant(
         "bounds/blanket/_order.py",
-        "return Epoch(_shift",
-        "return Epoch(0.9 * _shift",
+        "return BatchEpoch(_shift",
+        "return BatchEpoch(0.9 * _shift",
         REPORT_BOUNDS,
     ),
     Mutant(
@@ -310,7 +310,7 @@ _COMPOSED = (
         "2.0 * rate + log1p(-expm1(-rate))",
         REPORT_BOUNDS,
     ),
-    Mutant("bounds/shuffled_batches/_tests.py", "return Run(2.0 * mu", "return Run(2.1 * mu", BATCHES_BELOW),
+    Mutant("bounds/shuffled_batches/_tests.py", "return Outputs(2.0 * mu", "return Outputs(2.1 * mu", BATCHES_BELOW),
     Mutant("bounds/shuffled_batches/_tests.py", ", before=mu)", ", before=0.9 * mu)", BATCHES_BELOW),
     Mutant(
         "bounds/shuffled_batches/_tests.py",

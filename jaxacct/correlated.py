@@ -284,7 +284,7 @@ def _sampled(mechanism: _Sampled, sampler: Sampler | str | None) -> tuple[Callab
     if kind not in (Sampler.IMPORTANCE, Sampler.NAIVE):
         raise ValueError(f"method={kind.value!r} must be 'importance' or 'naive' for balls in bins")
     check_count("num_batches", mechanism.num_batches, largest=MOST_COVARIANCES)
-    of = bins.prepared(covariances(mechanism))
+    of = bins.covariance_root(covariances(mechanism))
     return functools.partial(bins.samples, of, is_plain=kind is Sampler.NAIVE), kind
 
 

@@ -20,7 +20,7 @@ from jaxacct.answering._question import check_scalars
 from jaxacct.divergence.sampling import _allocation as sampling
 from jaxacct.divergence.sampling import _importance as importance
 from jaxacct.divergence.sampling import _several as several
-from jaxacct.divergence.sampling._allocation import Run, Tile
+from jaxacct.divergence.sampling._allocation import Allocation, Tile
 from jaxacct.divergence.sampling._chernoff import chernoff_upper_confidence as chernoff_upper_confidence
 from jaxacct.divergence.sampling._draws import stream
 from jaxacct.mechanisms import Gaussian, RandomAllocation
@@ -295,7 +295,7 @@ def _chunk_moments(
     """
 
     def moments(number: jax.Array, live: jax.Array) -> tuple[jax.Array, jax.Array]:
-        loss, log_weight = draw(stream(key_data, number), Run(*run), *parameters, tile=tile, **static)
+        loss, log_weight = draw(stream(key_data, number), Allocation(*run), *parameters, tile=tile, **static)
         counted = jnp.arange(tile.lanes, dtype=jnp.float64) < live
 
         def at(point: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

@@ -45,7 +45,7 @@ def test_weights_reach_where_plain_samples_do_not():
 def test_no_value_is_beyond_its_bound(direction):
     """The largest of many samples, each over its bound: near 1 and not above."""
     run = SMALL["two bands"]
-    of = bins.prepared(gram(run) / run.noise_multiplier**2)
+    of = bins.covariance_root(gram(run) / run.noise_multiplier**2)
     largest = 0.0
     for seed in range(3000):
         one = bins.samples(of, np.array([0.3]), direction, 1, seed, is_plain=False)

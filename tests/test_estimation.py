@@ -20,7 +20,7 @@ from jaxacct._precision import HostProgram
 from jaxacct.divergence.sampling import _allocation as sampling
 from jaxacct.divergence.sampling import _draws as draws
 from jaxacct.divergence.sampling import _importance as importance
-from jaxacct.divergence.sampling._allocation import Run, Tile
+from jaxacct.divergence.sampling._allocation import Allocation, Tile
 from jaxacct.estimation import Estimate, Sampler, chernoff_upper_confidence, estimate_delta
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
@@ -164,7 +164,7 @@ def rank_loss(sigma, special_noise, noises, ranks, direction):
     weights = sampling.rank_weights(ranks, t, direction)
     own = special_noise + 1.0 / sigma
     fn = lambda own, ranked, weights: sampling.rank_loss(  # noqa: E731
-        Run(1.0 / sigma, float(t), 1.0), own if direction is REMOVE else None, ranked, weights
+        Allocation(1.0 / sigma, float(t), 1.0), own if direction is REMOVE else None, ranked, weights
     )
     return HostProgram(fn)(own, ranked, weights)
 
@@ -205,7 +205,7 @@ def test_order_statistics_are_those_of_normals():
 
     def ordered(key, run, *args):
         static = {"num_consecutive": 5, "direction": direction, "tile": tile}
-        return sampling.order_statistics(key, Run(*run), *args, **static)[0]
+        return sampling.order_statistics(key, Allocation(*run), *args, **static)[0]
 
     loss = draw(ordered, np.array([1.0, t, 1.0]), gaps, sampling.rank_weights(ranks, t, direction))
     x = np.random.default_rng(8).standard_normal((t, 20_000)) + (np.arange(t)[:, None] == 0) * (direction is REMOVE)
@@ -235,7 +235,7 @@ def test_conditioned_losses_are_those_inside_the_event(direction):
     run, tile = np.array([1 / sigma, t, 1.0]), Tile(4, 8192)
 
     def conditioned(key, run, log_cdf):
-        return importance.conditioned(key, Run(*run), log_cdf, direction=direction, tile=tile)
+        return importance.conditioned(key, Allocation(*run), log_cdf, direction=direction, tile=tile)
 
     loss, log_mass = draw(conditioned, run, log_cdf)
     mass = importance.importance_mass(sigma, t, epsilon, direction)
@@ -253,10 +253,10 @@ def test_weights_have_mean_one_and_keep_their_bounds():
     run, tile = np.array([1 / sigma, t, 1.0]), Tile(64, 16384)
 
     def shifted(key, run, *args):
-        return importance.shifted_remove(key, Run(*run), *args, tile=tile)[1]
+        return importance.shifted_remove(key, Allocation(*run), *args, tile=tile)[1]
 
     def tilted(key, run, tilt):
-        return importance.tilted_add(key, Run(*run), tilt, tile=tile)
+        return importance.tilted_add(key, Allocation(*run), tilt, tile=tile)
 
     weight = np.exp(draw(shifted, run, *importance.shifts_for(sigma, t, epsilon)))
     assert weight.max() <= 2.0

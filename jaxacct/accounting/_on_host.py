@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax, jnp
 from jaxacct._precision._floats import rounded_up
-from jaxacct.accounting._slopes import Asked, along, moving
+from jaxacct.accounting._slopes import TracedQuestion, along, moving
 
 Arrays = tuple[NDArray[Any], ...]
 
 
-def asked_on_host(asked: Asked) -> Any:
+def asked_on_host(asked: TracedQuestion) -> Any:
     """[*shape]: the upper end that the host finds when the program runs, with the slopes that it finds there."""
     shape, dtype = asked.shape, jnp.result_type(float)
 

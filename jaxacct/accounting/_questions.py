@@ -9,7 +9,7 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Direction, Interval, NeighboringRelation, Progress
 from jaxacct._validate import check_delta, check_epsilon, check_precision
 from jaxacct.accounting._on_host import asked_on_host
-from jaxacct.accounting._slopes import Asked, differentiable
+from jaxacct.accounting._slopes import TracedQuestion, differentiable
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._question import check_question, directions_of, interval_question
 from jaxacct.conversion import curve_delta, curve_epsilon
@@ -53,7 +53,7 @@ def _refuse_choices(
 
 def _of_traced(mechanism: Mechanism, query: Query, target: Any, choices: dict[str, Any], *, on_host: bool) -> Any:
     """The upper end for tracers, or at concrete numbers whose derivative is taken."""
-    asked = Asked(mechanism, query, target, choices)
+    asked = TracedQuestion(mechanism, query, target, choices)
     if not on_host:
         return differentiable(asked)
     check_question(mechanism, query, target)

@@ -36,7 +36,7 @@ _MOST = 256  # number of slopes, over all points, beyond which a program takes l
 Numbers = Sequence[Any]
 
 
-class Asked:
+class TracedQuestion:
     """A question about some numbers, the others fixed: answers at concrete numbers, and slopes of the sharp ones.
 
     Args:
@@ -102,7 +102,7 @@ class Asked:
         return here.high, slopes
 
 
-def differentiable(asked: Asked) -> Any:
+def differentiable(asked: TracedQuestion) -> Any:
     """The upper end found, with the slopes of the sharp answer wherever JAX asks for them outside traced code.
 
     Each slope is a difference of three answers. Inside traced code, at a number that is 0 or cannot be moved, and where

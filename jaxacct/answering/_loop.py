@@ -39,7 +39,7 @@ from jaxacct.answering._beaten import is_beaten, note_beaten
 from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._inverted import invert
 from jaxacct.answering._lanes import Answer, bracket_points
-from jaxacct.answering._plan import SEVERAL, Step, brackets_together, plan
+from jaxacct.answering._plan import SEVERAL, PlanStep, brackets_together, plan
 from jaxacct.answering._question import Question, directions_of
 from jaxacct.bounds._distribution import DistributionMethod
 
@@ -83,7 +83,7 @@ def answer(question: Question) -> Found:
 # Methods on lanes
 
 
-def _ask_lanes(steps: Sequence[Step], found: Found) -> None:
+def _ask_lanes(steps: Sequence[PlanStep], found: Found) -> None:
     """Asks methods on lanes about one direction, first those that may settle it against the other direction."""
     question, (direction,) = found.question, steps[0].directions
     before = [found.brackets[d].upper for d in question.directions[: question.directions.index(direction)]]
@@ -157,7 +157,7 @@ def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], le
 # Methods that bracket
 
 
-def _ask_what_decides(steps: Sequence[Step], found: Found) -> None:
+def _ask_what_decides(steps: Sequence[PlanStep], found: Found) -> None:
     """Asks about a direction that decides only because a sharper method than the reduction put another one below it.
 
     While the other one was the larger, this one did not matter, and may be known only roughly.

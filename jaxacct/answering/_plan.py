@@ -22,7 +22,7 @@ _NUMPY = "the CPU, by NumPy"
 _ONE = "one point"
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """One method, and the directions that it is asked for."""
 
     method: Method
@@ -103,7 +103,7 @@ def _plain(name: object) -> str:
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split()) if isinstance(name, str) else ""
 
 
-def plan(question: Question) -> tuple[Step, ...]:
+def plan(question: Question) -> tuple[PlanStep, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
     Their roles (`Role`) decide which, and the table in which order; last resorts come last. Methods on lanes are asked
@@ -172,19 +172,21 @@ def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
     return found
 
 
-def _steps(methods: Iterable[Method], directions: tuple[Direction, ...]) -> Iterable[Step]:
+def _steps(methods: Iterable[Method], directions: tuple[Direction, ...]) -> Iterable[PlanStep]:
     for is_on_lanes, run in itertools.groupby(methods, lambda m: isinstance(m, LaneMethod)):
         group = list(run)
         if is_on_lanes:
-            yield from (Step(m, (d,)) for d in directions for m in group if d in m.directions)
+            yield from (PlanStep(m, (d,)) for d in directions for m in group if d in m.directions)
         else:
-            yield from (Step(m, found) for m in group if (found := tuple(d for d in directions if d in m.directions)))
+            yield from (
+                PlanStep(m, found) for m in group if (found := tuple(d for d in directions if d in m.directions))
+            )
 
 
 # How a step is run, in words
 
 
-class Run(NamedTuple):
+class Execution(NamedTuple):
     """How a step is run, in words.
 
     Attributes:
@@ -208,7 +210,7 @@ class Planned(NamedTuple):
 
     method: Method
     directions: tuple[Direction, ...]
-    run: Run
+    run: Execution
 
     @property
     def ends(self) -> str:
@@ -226,7 +228,7 @@ def planned(question: Question) -> tuple[Planned, ...]:
     return tuple(Planned(*step, run_of(step, question, is_first=i == 0)) for i, step in enumerate(steps))
 
 
-def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
+def run_of(step: PlanStep, question: Question, *, is_first: bool) -> Execution:
     """How a step of the plan of `question` is run; nothing is computed.
 
     Args:
@@ -235,13 +237,15 @@ def run_of(step: Step, question: Question, *, is_first: bool) -> Run:
     method, engine = step.method, step.method.engine.value
     asked = _why_asked(step, question, is_first=is_first)
     if question.is_traced:
-        return Run(engine, "the device of the program around it", "all points together", f"{asked}; a number is traced")
+        return Execution(
+            engine, "the device of the program around it", "all points together", f"{asked}; a number is traced"
+        )
     num_points = question.num_points
     if isinstance(method, LaneMethod):
         device, chunks, reason = _on_lanes(method, question, num_points)
     else:
         device, chunks, reason = _on_host(method, question, num_points)
-    return Run(engine, device, chunks, f"{asked}; {reason}")
+    return Execution(engine, device, chunks, f"{asked}; {reason}")
 
 
 def way_on_lanes(method: LaneMethod, mechanism: Mechanism, num_points: int) -> Way:
@@ -287,7 +291,7 @@ def _chunks(way: Way, num_points: int) -> str:
     return "together" if way.at_once >= num_points else f"{way.at_once} at a time"
 
 
-def _why_asked(step: Step, question: Question, *, is_first: bool) -> str:
+def _why_asked(step: PlanStep, question: Question, *, is_first: bool) -> str:
     """Why a step stands in the plan where it does."""
     method, role = step.method, step.method.role_for(question.mechanism)
     if question.method is not None:

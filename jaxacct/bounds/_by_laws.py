@@ -35,10 +35,10 @@ from jaxacct.bounds._releases import (
 from jaxacct.bounds._unamplified import unamplified_epsilon, unamplified_log_delta
 from jaxacct.divergence.law import (
     MOVED,
-    Base,
+    BasePoints,
     Law,
-    Line,
-    Run,
+    LawLine,
+    RepeatedLaws,
     allocated,
     clones_grid,
     clones_law,
@@ -97,7 +97,7 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
         del log_share  # nothing is cut off
         return sampled(laplace_base(scale, _POINTS - 1), prob)
 
-    def of_pair(base: Callable[..., Base]) -> Callable[..., Law]:
+    def of_pair(base: Callable[..., BasePoints]) -> Callable[..., Law]:
         return lambda _, a, b, prob: sampled(base(a, b, WHOLE_POINTS), prob)
 
     def of_response(_: Any, loss: Any, categories: Any) -> Law:
@@ -152,10 +152,10 @@ def _toward(laws: Law, given: Law | None, add: Any) -> Law:
     return jax.tree.map(chosen, laws, given)
 
 
-def _run(laws: Law, given: Law | None, counts: Any, add: Any) -> Run:
+def _run(laws: Law, given: Law | None, counts: Any, add: Any) -> RepeatedLaws:
     """The releases as they are, in one direction."""
     toward = _toward(jax.tree.map(lambda x: x[:, :1], laws), given, add)
-    return Run(jax.tree.map(lambda x: x[:, 0], toward), counts)
+    return RepeatedLaws(jax.tree.map(lambda x: x[:, 0], toward), counts)
 
 
 _WAYS = (False, True)  # remove, then add
@@ -244,7 +244,7 @@ def _lane_log_delta(lane: _Lane, at: Any, leaves: tuple[Any, ...]) -> Any:
             worse = _worse(ways, lambda add: log_delta(_run(laws, given, counts, add), add, at))
             return *worse, (laws, counts, gaps)
 
-        start = jnp.asarray(_FIRST), Line(*jnp.ones(3)), jnp.asarray(False)
+        start = jnp.asarray(_FIRST), LawLine(*jnp.ones(3)), jnp.asarray(False)
         shapes = jax.eval_shape(lambda: again(0, start)[3])
         laws = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         return jax.lax.fori_loop(0, _TIMES, again, (*start, laws))

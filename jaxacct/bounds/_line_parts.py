@@ -147,7 +147,7 @@ class Clipped:
         at, known = self._at.at(mine.families), self._known.at(mine.rounds)
         line, order = clipped.Lines(*(x[mine.families] for x in self._line)), choice.order[mine.lane]
         count, heights = int(choice.num_nodes.max()), _heights(choice, mine.lane)
-        table = clipped.Table(at, mine.family, known, line, int(line.num_nodes.max()))
+        table = clipped.LineSums(at, mine.family, known, line, int(line.num_nodes.max()))
         found = table(order, choice.step[mine.lane], count, choice.aliases[mine.lane])
         least = found.logs[:, 0] - 2.0 * found.relative[:, 0]
         fall = clipped.log_fall(at, mine.family, known, order, heights, least)
@@ -355,7 +355,9 @@ class Added:
                 continue
             number, which, of_kind = np.cumsum(kind) - 1, mine.families[kind], kind[mine.family]
             own, lane, r = number[mine.family[of_kind]], mine.lane[of_kind], mine.rounds[of_kind]
-            table = added.Table(self._of.at(which), own, self._known.at(r), plans.Plan(*(x[which] for x in self._plan)))
+            table = added.ProfileSamples(
+                self._of.at(which), own, self._known.at(r), plans.SamplePlan(*(x[which] for x in self._plan))
+            )
             order, count = choice.order[lane], int(choice.num_nodes.max())
             moments = table(order, choice.step[lane], count, choice.aliases[lane])
             decay = table.decay((choice.step * choice.num_nodes)[lane, None])

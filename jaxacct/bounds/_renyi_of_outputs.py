@@ -18,7 +18,7 @@ from jaxacct._method import NO_POINT, orders_bytes
 from jaxacct.bounds._by_ratio import by_direction
 from jaxacct.bounds.bases._discrete import log_ratios
 from jaxacct.composition import compose_rdp
-from jaxacct.divergence._ratio_moments import MOST_LOG, Points, ratio_largest, ratio_rdp
+from jaxacct.divergence._ratio_moments import MOST_LOG, RatioPoints, ratio_largest, ratio_rdp
 from jaxacct.mechanisms import DiscretePair, PoissonSampled
 from jaxacct.special import up
 
@@ -46,12 +46,12 @@ def _is_listed(mechanism: Any) -> bool:
     return len(pair.p) <= _MOST_OUTPUTS and float(np.abs(finite).max(initial=0.0)) <= MOST_LOG
 
 
-def _points(mechanism: Any) -> tuple[Points, tuple[float, float], bool]:
+def _points(mechanism: Any) -> tuple[RatioPoints, tuple[float, float], bool]:
     """The law of Y, the defects of its sums, and whether P has an output that Q does not have."""
     p, q, log_y, alone = _numbers(_pair_of(mechanism))
     log_weights, log_values = (jnp.asarray(v[:, None], jnp.float64) for v in (np.log(q), log_y))
     defects = (abs(math.fsum([*q, -1.0])), abs(math.fsum([*p, *(-q)])))
-    return Points(log_weights, log_values), (up(defects[0], 4), up(defects[1], 4)), bool(np.any(alone > 0.0))
+    return RatioPoints(log_weights, log_values), (up(defects[0], 4), up(defects[1], 4)), bool(np.any(alone > 0.0))
 
 
 def _sampling_of(mechanism: Any) -> tuple[jax.Array, jax.Array]:

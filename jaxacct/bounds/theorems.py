@@ -20,9 +20,9 @@ from jaxacct.bounds.allocation._posterior_rate import (
 from jaxacct.bounds.allocation._renyi import closed_form_add_epsilon, closed_form_add_log_delta, direct_remove_rdp, uses
 from jaxacct.bounds.check_in._floor import setting_of
 from jaxacct.bounds.gaussian import unamplified_epsilon, unamplified_log_delta
-from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
+from jaxacct.bounds.poisson._profile import PoissonSteps, concrete_base, poisson_pld, runs_of
 from jaxacct.bounds.shuffle._approximate import (
-    Guarantee,
+    LogGuarantee,
     Profile,
     log_gaussian_replacement_cost,
     log_replacement_cost,
@@ -53,9 +53,9 @@ __all__ = [
     "MAX_EPSILON",
     "AddProfile",
     "ClonesParameters",
-    "Guarantee",
+    "LogGuarantee",
+    "PoissonSteps",
     "Profile",
-    "Steps",
     "Tail",
     "TailBound",
     "cap_rdp",

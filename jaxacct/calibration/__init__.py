@@ -14,8 +14,8 @@ from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
 from jaxacct.answering import Question, plan
 from jaxacct.answering._question import directions_of
-from jaxacct.calibration._batch import Batch, batch_of, field_of, flattened
-from jaxacct.calibration._search import Found
+from jaxacct.calibration._batch import PointBatch, batch_of, field_of, flattened
+from jaxacct.calibration._search import Affordable
 from jaxacct.calibration._solve import Solve, SolveMeasure, solved_apart
 from jaxacct.calibration._traced import calibrate_traced
 from jaxacct.measures import Advantage, Measure
@@ -191,7 +191,9 @@ def _traced(
     return calibrate_traced(mechanism, keys, field, target_epsilon, target_delta, methods, directions)
 
 
-def _impossible(field: str, batch: Batch, shape: tuple[int, ...], found: Found, solve: Solve | SolveMeasure) -> str:
+def _impossible(
+    field: str, batch: PointBatch, shape: tuple[int, ...], found: Affordable, solve: Solve | SolveMeasure
+) -> str:
     """The error message for the first point that cannot be calibrated."""
     i = int(np.flatnonzero(~found.is_affordable)[0])
     where = f" at index {tuple(int(j) for j in np.unravel_index(i, shape))}" if shape else ""

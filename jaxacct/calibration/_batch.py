@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct import _trees
-from jaxacct.calibration._search import Range
+from jaxacct.calibration._search import SearchRange
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, FieldSpec, number_fields, owner_of, spec_at, with_fields
 
@@ -30,7 +30,7 @@ def _solvable(description: Any) -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
+class PointBatch:
     """Points flattened to lanes [L].
 
     Attributes:
@@ -63,7 +63,7 @@ def flattened(mechanism: Mechanism, keys: tuple[Any, ...]) -> tuple[list[Any], A
 
 def batch_of(
     mechanism: Mechanism, keys: tuple[Any, ...], target_epsilon: Any, target_delta: Any
-) -> tuple[Batch, tuple[int, ...]]:
+) -> tuple[PointBatch, tuple[int, ...]]:
     """The batch of the other fields and both targets, broadcast, and its shape."""
     leaves, structure = flattened(mechanism, keys)
     numbers = [x for x in leaves if x is not None]
@@ -71,10 +71,10 @@ def batch_of(
     shape = np.broadcast_shapes(*(x.shape for x in known))
     flat = iter([np.broadcast_to(x, shape).reshape(-1) for x in known])
     lanes = tuple(None if x is None else next(flat) for x in leaves)
-    return Batch(structure, lanes, next(flat), next(flat)), shape
+    return PointBatch(structure, lanes, next(flat), next(flat)), shape
 
 
-def range_of(batch: Batch, keys: tuple[Any, ...]) -> tuple[Range, NDArray[Any]]:
+def range_of(batch: PointBatch, keys: tuple[Any, ...]) -> tuple[SearchRange, NDArray[Any]]:
     """Where to search in each lane, within what the owner's other fields allow, and where to begin."""
     mechanism = batch.mechanism(UNKNOWN)
     field, (owner, name) = field_of(mechanism, keys), owner_of(mechanism, keys)
@@ -85,4 +85,6 @@ def range_of(batch: Batch, keys: tuple[Any, ...]) -> tuple[Range, NDArray[Any]]:
     for part, other in number_fields(type(owner)).items():
         if other.most_field == name:
             worst = np.maximum(worst, getattr(owner, part) + owner.room)
-    return Range(worst, best, field.is_whole), np.clip(field.start, np.minimum(worst, best), np.maximum(worst, best))
+    return SearchRange(worst, best, field.is_whole), np.clip(
+        field.start, np.minimum(worst, best), np.maximum(worst, best)
+    )

@@ -8,26 +8,26 @@ from numpy.typing import NDArray
 
 from jaxacct._method import LaneMethod
 from jaxacct._types import Direction
-from jaxacct.calibration._batch import Batch
+from jaxacct.calibration._batch import PointBatch
 from jaxacct.calibration._routes import is_hopeless, method_route, num_grids, up_to_order
-from jaxacct.calibration._search import Found, Range, search
+from jaxacct.calibration._search import Affordable, SearchRange, search
 
 
-def _less_private(values: NDArray[Any], where: Range, tolerance: float) -> NDArray[Any]:
+def _less_private(values: NDArray[Any], where: SearchRange, tolerance: float) -> NDArray[Any]:
     """A step towards the worst end, the least that counts as a gain; possibly beyond it."""
     sign = np.where(where.best >= where.worst, 1.0, -1.0)
     return values - sign if where.is_whole else values * np.exp(-sign * tolerance)
 
 
 def by_methods(
-    batch: Batch,
+    batch: PointBatch,
     methods: Sequence[LaneMethod],
     directions: Sequence[Direction],
     target: NDArray[Any],
-    where: Range,
+    where: SearchRange,
     start: NDArray[Any],
     tolerance: float,
-) -> Found:
+) -> Affordable:
     """The value nearest to the worst end at which some method in each direction confirms `target`.
 
     Per direction: the least private value that some method certifies. Overall: the most private of these, since epsilon
@@ -58,7 +58,7 @@ def by_methods(
                 if not todo.any():
                     break
                 begin = value if known else np.where(reached, end, start)
-                around = Range(value, end, where.is_whole)
+                around = SearchRange(value, end, where.is_whole)
                 found = search(method_route(method, grid, batch), target, around, begin, todo, tolerance)
                 gained = found.is_affordable
                 here, used = np.where(gained, found.value, here), np.where(gained, i, used)
@@ -71,4 +71,4 @@ def by_methods(
         decides = sign * (here - value) > 0 if known else np.ones(shape, bool)
         value, source = np.where(decides, here, value), np.where(decides, used, source)
         loose, known = np.where(decides, edge, loose), True
-    return Found(value, alive & known, epsilon, {"edge": loose})
+    return Affordable(value, alive & known, epsilon, {"edge": loose})

@@ -13,7 +13,7 @@ from jaxacct._types import Bound, Direction, EstimateWarning, PrecisionWarning, 
 from jaxacct.answering import answer, question_of
 from jaxacct.answering._lanes import Answer, ask, ask_at_grid
 from jaxacct.answering._plan import is_covered
-from jaxacct.calibration._batch import Batch
+from jaxacct.calibration._batch import PointBatch
 from jaxacct.measures import Measure
 from jaxacct.mechanisms._base import Mechanism
 
@@ -63,7 +63,7 @@ def _ask(method: LaneMethod, grid: int, mechanism: Mechanism, target: NDArray[An
     return ask(method, mechanism, Query.EPSILON, target)
 
 
-def method_route(method: LaneMethod, grid: int, batch: Batch) -> Route:
+def method_route(method: LaneMethod, grid: int, batch: PointBatch) -> Route:
     """A `Route` by one method, at one of its grids of orders."""
     is_expensive = not math.isinf(up_to_order(method))  # a tenth of a second for each lane
 
@@ -78,7 +78,11 @@ def method_route(method: LaneMethod, grid: int, batch: Batch) -> Route:
 
 
 def engine_route(
-    batch: Batch, method: str | None, directions: tuple[Direction, ...], precision: float | None, start: NDArray[Any]
+    batch: PointBatch,
+    method: str | None,
+    directions: tuple[Direction, ...],
+    precision: float | None,
+    start: NDArray[Any],
 ) -> Route:
     """A `Route` that answers as `jaxacct.epsilon` does, point by point."""
     options: dict[str, Any] = {"method": method, "precision": precision}
@@ -103,7 +107,7 @@ def engine_route(
     return route
 
 
-def measure_route(batch: Batch, measure: Measure, goal: NDArray[Any]) -> Route:
+def measure_route(batch: PointBatch, measure: Measure, goal: NDArray[Any]) -> Route:
     """A `Route` by a measure, point by point: what is lost is at most `goal` if and only if the target [L] is met."""
 
     def route(values: NDArray[Any], wanted: NDArray[Any]) -> Answered:
@@ -122,7 +126,7 @@ def measure_route(batch: Batch, measure: Measure, goal: NDArray[Any]) -> Route:
     return route
 
 
-def is_hopeless(method: LaneMethod, batch: Batch, values: NDArray[Any]) -> NDArray[Any]:
+def is_hopeless(method: LaneMethod, batch: PointBatch, values: NDArray[Any]) -> NDArray[Any]:
     """Lanes in which `method` would miss the target at `values`, by its own guess."""
     if not isinstance(method, ProfileMethod) or method.floor is None:
         return np.zeros(values.shape, bool)

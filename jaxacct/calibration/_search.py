@@ -20,7 +20,7 @@ _STEEP = 4.0  # log(epsilon / target) is clipped to this: larger ones only give 
 Ask = Callable[[NDArray[Any], NDArray[Any]], Any]
 
 
-class Range(NamedTuple):
+class SearchRange(NamedTuple):
     """Where to look: from the end that loses most privacy to the one that loses least, [L] each."""
 
     worst: NDArray[Any]
@@ -28,7 +28,7 @@ class Range(NamedTuple):
     is_whole: bool
 
 
-class Found(NamedTuple):
+class Affordable(NamedTuple):
     """The affordable value nearest to the worst end, [L]; where there is none, the best end and `is_affordable` False.
 
     `asked` is what the answer carried besides epsilon, at that value.
@@ -62,12 +62,12 @@ def _between(x1: NDArray[Any], x2: NDArray[Any], x3: NDArray[Any], f1: Any, f2: 
 def search(
     ask: Ask,
     target: NDArray[Any],
-    where: Range,
+    where: SearchRange,
     start: NDArray[Any],
     todo: NDArray[Any],
     tolerance: float,
     close: float = 0.0,
-) -> Found:
+) -> Affordable:
     """Steps of growing length from `start` to a bracket, then Chandrupatla's method: log epsilon against log value.
 
     Args:
@@ -131,4 +131,4 @@ def search(
             stuck = ~both & (ahead == x)  # a step too small to reach another whole number
             ahead = np.where(stuck, x + np.where(fails, sign, -sign), ahead)
         x = np.where(active, np.clip(ahead, low, high), x)
-    return Found(value, good_known, epsilon, asked)
+    return Affordable(value, good_known, epsilon, asked)

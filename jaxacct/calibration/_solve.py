@@ -12,10 +12,10 @@ from jaxacct._method import FAILURE, BracketMethod, Engine, LaneMethod, Method, 
 from jaxacct._types import Bound, Direction, EstimateWarning, OrderEdgeWarning, PrecisionWarning
 from jaxacct.answering import Question, plan, question_of
 from jaxacct.answering._plan import is_covered
-from jaxacct.calibration._batch import Batch, flattened, range_of
+from jaxacct.calibration._batch import PointBatch, flattened, range_of
 from jaxacct.calibration._by_methods import by_methods
 from jaxacct.calibration._routes import engine_route, measure_route
-from jaxacct.calibration._search import MOST_ASKED, Found, search
+from jaxacct.calibration._search import MOST_ASKED, Affordable, search
 from jaxacct.measures import Measure
 from jaxacct.workers import Workers, gathered
 
@@ -42,7 +42,7 @@ class Solve:
     precision: float | None
     tolerance: float
 
-    def __call__(self, batch: Batch) -> Found:
+    def __call__(self, batch: PointBatch) -> Affordable:
         """The value in each lane of a batch."""
         where, start = range_of(batch, self.keys)
         target = batch.target_epsilon * (1.0 - _MARGIN)
@@ -84,7 +84,7 @@ class Solve:
             warnings.warn(message, PrecisionWarning, stacklevel=3)
         return found
 
-    def _question(self, batch: Batch, x: NDArray[Any]) -> Question:
+    def _question(self, batch: PointBatch, x: NDArray[Any]) -> Question:
         """What is asked where the field is `x` [L]."""
         of, at = batch.mechanism(x), batch.target_delta
         question = question_of(of, Query.EPSILON, at, method=self.method, precision=self.precision)
@@ -106,7 +106,7 @@ class SolveMeasure:
 
     precision = None
 
-    def __call__(self, batch: Batch) -> Found:
+    def __call__(self, batch: PointBatch) -> Affordable:
         """The value in each lane of a batch."""
         where, start = range_of(batch, self.keys)
         goal = np.asarray(self.measure.lost(batch.target_epsilon))
@@ -130,15 +130,15 @@ class _Apart:
     solve: Solve | SolveMeasure
     example: Any
 
-    def __call__(self, lanes: tuple[NDArray[Any], ...]) -> Found:
+    def __call__(self, lanes: tuple[NDArray[Any], ...]) -> Affordable:
         """The value in each lane: of (leaves but the unknown .., target epsilon, target delta), [L] each."""
         leaves, structure = flattened(self.example, self.solve.keys)
         rest = iter(lanes)
         known = tuple(None if leaf is None else next(rest) for leaf in leaves)
-        return self.solve(Batch(structure, known, next(rest), next(rest)))
+        return self.solve(PointBatch(structure, known, next(rest), next(rest)))
 
 
-def solved_apart(workers: Workers, solve: Solve | SolveMeasure, batch: Batch) -> Found:
+def solved_apart(workers: Workers, solve: Solve | SolveMeasure, batch: PointBatch) -> Affordable:
     """As `Solve`, chunk by chunk on workers."""
     size = _TOGETHER if solve.precision == math.inf else 1
     numbers = (x for x in batch.leaves if x is not None)
@@ -150,4 +150,4 @@ def solved_apart(workers: Workers, solve: Solve | SolveMeasure, batch: Batch) ->
     names = set.intersection(*(set(part.asked) for part in found))
     asked = {name: np.concatenate([part.asked[name] for part in found]) for name in sorted(names)}
     value, is_affordable, epsilon = (np.concatenate([part[i] for part in found]) for i in range(3))
-    return Found(value, is_affordable, epsilon, asked)
+    return Affordable(value, is_affordable, epsilon, asked)

@@ -27,7 +27,7 @@ _WORST = 12.0  # in log: lines where the integrand is larger than the least one 
 _LOG_CONDITION = 15.0  # log of |integrand| / delta above which rounding begins to show
 
 
-class Choice(NamedTuple):
+class ChosenLines(NamedTuple):
     """The lines chosen for questions [L].
 
     Attributes:
@@ -69,8 +69,8 @@ def choose_lines(
     scale: Real,
     epsilon: Real | None,
     log_delta: Real | None,
-) -> Choice:
-    """The lines (class `Choice`) that should need the fewest nodes, near the points that are known.
+) -> ChosenLines:
+    """The lines (class `ChosenLines`) that should need the fewest nodes, near the points that are known.
 
     Args:
       orders, logs: [L, K], orders and approximate log M there, inf where it is too large.
@@ -110,7 +110,7 @@ def choose_lines(
     cost = np.log(nodes + 40.0) + 0.5 * np.maximum(of - log_delta[:, None] - _LOG_CONDITION, 0.0)
     best = np.where(known, cost, np.inf).argmin(1)
     at = lines[every, best]
-    return Choice(
+    return ChosenLines(
         orders[every, at],
         period[every, best],
         orders[every, aliases[every, best]],

@@ -21,15 +21,15 @@ MOST_LOG = 300.0  # largest log of a ratio that is considered: the ratio's squar
 _LARGE = 1e300  # cap on a divergence, which a bound by the largest loss replaces
 
 
-class Points(NamedTuple):
+class RatioPoints(NamedTuple):
     """The points of the law, each field [N, L]: logarithms of their weights under Q, and of Y."""
 
     log_weights: jax.Array
     log_ratios: jax.Array
 
 
-def laplace_points(largest: jax.Array, num_nodes: int) -> Points:
-    """`Points` of the law of Y = e^v under Q, for Laplace noise of largest loss x [L], by a rule that errs upward.
+def laplace_points(largest: jax.Array, num_nodes: int) -> RatioPoints:
+    """`RatioPoints` of the law of Y = e^v under Q, for Laplace noise of largest loss x [L], by a rule that errs upward.
 
     Y has the atoms e^-x, of mass 1/2, and e^x, of mass e^-x / 2, and between them the density e^(-(v + x)/2) / 4 in v.
     The rule is the trapezoid rule in v: e^(-v/2) f(q (e^v - 1)) is convex in v for each convex f with f(0) = f'(0) = 0,
@@ -42,10 +42,10 @@ def laplace_points(largest: jax.Array, num_nodes: int) -> Points:
     ends = jnp.abs(at) == 1.0
     atom = jnp.where(at < 0.0, 0.0, -x) - jnp.log(2.0)
     half = inner - jnp.log(2.0)
-    return Points(jnp.where(ends, jnp.logaddexp(atom, half), inner), at * x)
+    return RatioPoints(jnp.where(ends, jnp.logaddexp(atom, half), inner), at * x)
 
 
-def _mixed(points: Points, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _mixed(points: RatioPoints, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """x = q (Y - 1), log(1 + x), and where that is -inf, [N, L]; -1000 stands for it."""
     log_y = jnp.maximum(points.log_ratios, -1e3)  # where P has no mass
     x = q * expm1(log_y)
@@ -57,7 +57,7 @@ def _mixed(points: Points, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Arra
     return x, log_ratio, gone
 
 
-def ratio_largest(points: Points, sampling_prob: jax.Array, *, add: bool) -> jax.Array:
+def ratio_largest(points: RatioPoints, sampling_prob: jax.Array, *, add: bool) -> jax.Array:
     """The divergence of order inf [L], rounded up: the largest log(1 + x), or if `add` the largest -log(1 + x).
 
     If `add`, it is inf where 1 + x is 0 at a point that has mass.
@@ -68,7 +68,7 @@ def ratio_largest(points: Points, sampling_prob: jax.Array, *, add: bool) -> jax
 
 
 def ratio_rdp(
-    points: Points, sampling_prob: jax.Array, *, orders: Sequence[float], add: bool, defects: tuple[float, float]
+    points: RatioPoints, sampling_prob: jax.Array, *, orders: Sequence[float], add: bool, defects: tuple[float, float]
 ) -> jax.Array:
     """Renyi divergences [A, L], rounded up, real orders >= 1, of one step sampled with probability q [L].
 

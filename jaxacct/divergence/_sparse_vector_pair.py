@@ -41,7 +41,7 @@ def log_laplace_tail(z: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Noise:
+class LogConcaveNoise:
     """A symmetric, log-concave noise of scale 1.
 
     Attributes:
@@ -57,8 +57,10 @@ class Noise:
     reach: float
 
 
-LAPLACE = Noise(lambda z: -np.abs(z), -math.log(2.0), log_laplace_tail, _DROP)
-NORMAL = Noise(lambda z: -0.5 * z * z, -0.5 * math.log(2.0 * math.pi), log_normal_tail, math.sqrt(2.0 * _DROP))
+LAPLACE = LogConcaveNoise(lambda z: -np.abs(z), -math.log(2.0), log_laplace_tail, _DROP)
+NORMAL = LogConcaveNoise(
+    lambda z: -0.5 * z * z, -0.5 * math.log(2.0 * math.pi), log_normal_tail, math.sqrt(2.0 * _DROP)
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Setting:
       most_below: largest number of answers "below" before that many "above".
     """
 
-    noise: Noise
+    noise: LogConcaveNoise
     threshold: float
     query: float
     reach: float

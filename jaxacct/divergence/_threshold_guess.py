@@ -71,7 +71,7 @@ class Goal(NamedTuple):
     reach: float
 
 
-class Found(NamedTuple):
+class GuessedEvent(NamedTuple):
     """A gain, and a guess of the event that has it."""
 
     gain: float
@@ -165,9 +165,11 @@ def _saddles(orders: Real, logs: Real) -> _Saddles:
     return _Saddles(x, slopes, bends, here - x * slopes, factors)
 
 
-def guessed(terms: Terms, gains: Callable[[Real, Real], Real], log_delta: float | None, epsilon: float | None) -> Found:
-    """`Found` (a class): an estimate of what a scan of thresholds would find, by saddle points at real orders alone."""
-    found = Found(0.0, None)
+def guessed(
+    terms: Terms, gains: Callable[[Real, Real], Real], log_delta: float | None, epsilon: float | None
+) -> GuessedEvent:
+    """`GuessedEvent` (a class): about what a scan of thresholds would find, by saddle points on the real axis."""
+    found = GuessedEvent(0.0, None)
     orders = _near(terms, log_delta, epsilon)
     log_a, log_b = _composed(terms, orders)
     a, b = _saddles(orders, log_a), _saddles(orders + 1.0, log_b)
@@ -180,6 +182,6 @@ def guessed(terms: Terms, gains: Callable[[Real, Real], Real], log_delta: float 
         i = int(gained.argmax())
         tau = float(thresholds[i])
         reach = _DEVIATIONS * math.sqrt(float(np.interp(tau, a.thresholds, a.variances)))
-        found = Found(float(gained[i]), Goal(tau, float(low[i]), float(high[i]), reach))
+        found = GuessedEvent(float(gained[i]), Goal(tau, float(low[i]), float(high[i]), reach))
         thresholds = np.linspace(thresholds[max(i - 1, 0)], thresholds[min(i + 1, len(thresholds) - 1)], _BETWEEN)
     return found

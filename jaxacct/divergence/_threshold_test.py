@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct.divergence._tail import Beyond, Moments, Nodes, log_beyond, tail_ends
-from jaxacct.divergence._threshold_guess import Found, Goal, Terms, deviation, guessed, rough_moments, wide_goal
+from jaxacct.divergence._threshold_guess import Goal, GuessedEvent, Terms, deviation, guessed, rough_moments, wide_goal
 from jaxacct.special import down, with_few_bits
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
@@ -163,16 +163,16 @@ def delta_below(tuned: Tuned, epsilon: float, floor: float = 0.0) -> float:
     return down(_best(tuned, gains, None, epsilon, floor - certain) + certain, 2)
 
 
-def _scanned(terms: Terms, gains: Callable[[Real, Real], Real], goal: Goal) -> Found:
+def _scanned(terms: Terms, gains: Callable[[Real, Real], Real], goal: Goal) -> GuessedEvent:
     """The best of many thresholds on a pair of lines; on a new pair if the first was made for other thresholds."""
-    best = Found(0.0, goal)
+    best = GuessedEvent(0.0, goal)
     for _ in range(_MOST_PLANS):
         plan = _plan(terms, goal)
         if plan is None:
             break
         found, seen = _on_lines(_line(terms, plan, goal), gains, goal)
         if found >= best.gain:
-            best = Found(found, seen)
+            best = GuessedEvent(found, seen)
         if found <= 0.0:  # perhaps the tails are smaller than was guessed
             goal = goal._replace(threshold=0.7 * goal.threshold, log_a=1.8 * goal.log_a, log_b=1.8 * goal.log_b)
             continue
@@ -212,15 +212,15 @@ def _best(
         if not deviation(tuned(1.0)) > 0.0:  # nothing is revealed
             return 0.0
 
-        def roughly(tuning: float, _: Goal | None) -> Found:
+        def roughly(tuning: float, _: Goal | None) -> GuessedEvent:
             return guessed(tuned(tuning), gains, log_delta, epsilon)
 
-        def certified(tuning: float, goal: Goal | None) -> Found:
+        def certified(tuning: float, goal: Goal | None) -> GuessedEvent:
             goal = goal or wide_goal(tuned(tuning), log_delta, epsilon)
-            return Found(0.0, None) if goal is None else _scanned(tuned(tuning), gains, goal)
+            return GuessedEvent(0.0, None) if goal is None else _scanned(tuned(tuning), gains, goal)
 
-        known: dict[float, Found] = {}
-        guess = Found(0.0, None) if any(of.has_atoms for of, _ in tuned(1.0)) else roughly(1.0, None)
+        known: dict[float, GuessedEvent] = {}
+        guess = GuessedEvent(0.0, None) if any(of.has_atoms for of, _ in tuned(1.0)) else roughly(1.0, None)
         if 0.0 < guess.gain < _HOPELESS * floor:
             return 0.0
         if guess.gain > 0.0:
@@ -236,12 +236,14 @@ def _best(
         return known[best].gain
 
 
-def _agree(guess: Found, found: Found) -> bool:
+def _agree(guess: GuessedEvent, found: GuessedEvent) -> bool:
     """Whether a guess is about what was found."""
     return abs(guess.gain - found.gain) <= _GOOD * found.gain
 
 
-def _tuned(found: dict[float, Found], look: Callable[[float, Goal | None], Found]) -> tuple[dict[float, Found], float]:
+def _tuned(
+    found: dict[float, GuessedEvent], look: Callable[[float, Goal | None], GuessedEvent]
+) -> tuple[dict[float, GuessedEvent], float]:
     """What `look` finds at further tunings, near the goal of the best so far, added to `found`; and the best one."""
     best: float | None = max(found, key=lambda at: found[at].gain, default=None)
     for _ in range(_MOST_TUNINGS - len(found)):

@@ -5,7 +5,7 @@ where it is defined. `jaxacct.bounds.theorems` is the same list for the theorems
 """
 
 from jaxacct.divergence.allocation._powers import general_rdp
-from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks, log_mixture
+from jaxacct.divergence.check_in._blocks import BlockLayout, Blocks, binomial_blocks, log_mixture
 from jaxacct.divergence.clones._multi_component import (
     ComponentPair,
     component_windows,
@@ -45,9 +45,9 @@ __all__ = [
     "LARGEST",
     "SINGLE_ULPS",
     "WIDEST_WINDOW",
+    "BlockLayout",
     "Blocks",
     "ComponentPair",
-    "Layout",
     "ProfileEnds",
     "binomial_blocks",
     "clones_delta",

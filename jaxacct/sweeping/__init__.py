@@ -23,7 +23,7 @@ from jaxacct.sweeping._measured import measured
 from jaxacct.sweeping._progress import Progress
 from jaxacct.sweeping._question import question
 from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepResult
-from jaxacct.sweeping._run import Chunk, Run
+from jaxacct.sweeping._run import Chunk, SweepRun
 from jaxacct.sweeping._tables import needed
 from jaxacct.workers import FailedChunk, Workers, one_thread, workers_of
 
@@ -146,7 +146,7 @@ def sweep(
         header = {**settings, **grid_settings(points, bound), "grid": axes, "chunk_size": size}
         file = SweepFile(out, header, points, column_of(ask.quantity, bound), size)
     size = min(size, points.size)
-    run = Run(
+    run = SweepRun(
         Chunk(ask, size if on_lanes else 0, on_lanes and points.size >= _MANY),
         points,
         bound,

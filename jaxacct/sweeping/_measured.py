@@ -11,11 +11,11 @@ from jaxacct._types import Bound
 from jaxacct.measures import Measure
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.sweeping._grid import Grid
-from jaxacct.sweeping._question import Question, swept
+from jaxacct.sweeping._question import SweptQuestion, swept
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured(Question):
+class Measured(SweptQuestion):
     """A measure of `jaxacct.measures`, asked at one point after the other."""
 
     measure: Measure

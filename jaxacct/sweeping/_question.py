@@ -15,8 +15,7 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_choice, checked_number
 from jaxacct.accounting import delta, epsilon, rdp
-from jaxacct.answering import Question as Asked
-from jaxacct.answering import answer, plan, question_of
+from jaxacct.answering import Question, answer, plan, question_of
 from jaxacct.answering._plan import named
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, spec_at, with_fields
@@ -28,7 +27,7 @@ _TARGETS = {"target_delta": Query.EPSILON, "target_epsilon": Query.DELTA}
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
+class SweptQuestion:
     """`jaxacct.epsilon` or `jaxacct.delta`, with its fixed arguments.
 
     Attributes:
@@ -82,7 +81,7 @@ class Question:
         found = answer(question)
         return found.low if named(question).bound is Bound.LOWER else found.high
 
-    def _asked(self, mechanism: Mechanism, target: Any) -> Asked:
+    def _asked(self, mechanism: Mechanism, target: Any) -> Question:
         """The question about some points; the method may be a lower bound."""
         question = question_of(
             mechanism,
@@ -166,7 +165,7 @@ def question(
     direction: Direction | str | None,
     precision: float | None,
     orders: Any,
-) -> Question:
+) -> SweptQuestion:
     """The question of a sweep; raises ValueError if it is not valid."""
     if is_traced(mechanism, targets):
         raise ValueError(f"mechanism={mechanism!r} must be of concrete numbers: a sweep cannot run inside jit or grad")
@@ -183,4 +182,4 @@ def question(
             raise ValueError(f"{given[0]}={target!r} must be one number: to sweep it, put it in the grid")
         target = checked_number(given[0], target)
     side = None if direction is None else checked_choice("direction", direction, *Direction)
-    return Question(mechanism, paths, _TARGETS[given[0]], target, method, side, precision, wanted)
+    return SweptQuestion(mechanism, paths, _TARGETS[given[0]], target, method, side, precision, wanted)

@@ -18,7 +18,7 @@ from jaxacct._types import Bound
 from jaxacct.sweeping._file import SweepFile
 from jaxacct.sweeping._grid import Grid
 from jaxacct.sweeping._progress import Progress
-from jaxacct.sweeping._question import Question
+from jaxacct.sweeping._question import SweptQuestion
 from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepResult
 from jaxacct.workers import FailedChunk, Spread, Workers, num_cores, workers_of
 
@@ -43,7 +43,7 @@ class Chunk:
         chunks.
     """
 
-    ask: Question
+    ask: SweptQuestion
     size: int
     is_of_many: bool
 
@@ -56,7 +56,7 @@ class Chunk:
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class SweepRun:
     """A sweep: what is asked, where, and how.
 
     Attributes:
@@ -171,7 +171,7 @@ class _Outcome:
 class _SoFar:
     """The answers so far, and how many of them are in the file."""
 
-    def __init__(self, run: Run):
+    def __init__(self, run: SweepRun):
         self._run = run
         size = run.grid.size
         self.values = np.full(size, 0.0 if run.bound is Bound.LOWER else run.chunk.ask.worst)

@@ -14,7 +14,7 @@ from jaxacct._validate import checked_whole
 from jaxacct.training._adaptive import AdaptiveClipping
 from jaxacct.training._clipping import ClippedSum, clipped_sum, working_type
 from jaxacct.training._noise import Phase
-from jaxacct.training._release import PrivateAggregateState, Release
+from jaxacct.training._release import MeanRelease, PrivateAggregateState
 
 _MOST_ROWS = 2**31 - 1  # of a microbatch: an index is an int32
 
@@ -80,7 +80,7 @@ def private_aggregate(
     >>> round(training.privacy_spent(state, data, target_delta=1e-6), 3)
     0.516
     """
-    release = Release(run, l2_norm_clip, key, batch_size, axis_name)
+    release = MeanRelease(run, l2_norm_clip, key, batch_size, axis_name)
 
     def update(
         updates: optax.Updates,
@@ -169,7 +169,7 @@ def private_gradients(
     if not clips and l2_norm_clip is None:
         raise ValueError("l2_norm_clip=None must be a number in [2^-64, 2^64], or AdaptiveClipping")
     norm: Any = loss_fn.sensitivity() if clips else l2_norm_clip  # type: ignore[attr-defined]
-    release = Release(run, norm, key, batch_size, axis_name)
+    release = MeanRelease(run, norm, key, batch_size, axis_name)
 
     def update(
         updates: Any,

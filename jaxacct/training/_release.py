@@ -58,7 +58,7 @@ def _expected_sizes(phases: Sequence[Phase], batch_size: Any) -> tuple[float, ..
     return tuple(sizes)
 
 
-class Release:
+class MeanRelease:
     """What both transforms share: from a clipped sum to the released mean."""
 
     def __init__(self, run: Any, l2_norm_clip: Any, key: Any, batch_size: Any, axis_name: Any) -> None:

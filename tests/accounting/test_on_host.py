@@ -83,8 +83,8 @@ def test_upper_ends_are_rounded_up_to_the_program_s_floats() -> None:
 
 def test_a_mapped_program_asks_for_its_batch_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    find = ja.accounting._slopes.Asked.find
-    monkeypatch.setattr(ja.accounting._slopes.Asked, "find", lambda *of: calls.append(of) or find(*of))
+    find = ja.accounting._slopes.TracedQuestion.find
+    monkeypatch.setattr(ja.accounting._slopes.TracedQuestion, "find", lambda *of: calls.append(of) or find(*of))
 
     def epsilon(s: Any, n: Any) -> Any:
         return ja.epsilon(ja.PoissonSampled(ja.Gaussian(s), jnp.array([0.01, 0.02]), n), DELTA, on_host=True)

@@ -16,7 +16,7 @@ import jaxacct as ja
 from jaxacct._method import LaneMethod, Query
 from jaxacct._precision import Kernel
 from jaxacct.answering import plan, question_of
-from jaxacct.answering._plan import Step
+from jaxacct.answering._plan import PlanStep
 from jaxacct.answering._question import interval_question
 
 DELTA = 1e-6
@@ -433,7 +433,7 @@ def test_the_public_plan_is_the_one_that_answers(rows):
     for example in rows.values():
         for ask, options in ((default, {}), (quick, {"precision": math.inf})):
             steps = ja.accounting.plan(example, DELTA, **options)
-            assert tuple(Step(step.method, step.directions) for step in steps) == ask(example)
+            assert tuple(PlanStep(step.method, step.directions) for step in steps) == ask(example)
 
 
 def _traces():

@@ -19,7 +19,7 @@ from jaxacct.bounds.check_in import _profile as profile
 from jaxacct.bounds.check_in._profile import ProfilePoint, with_cost
 from jaxacct.conversion import epsilon_from_rdp
 from jaxacct.divergence.check_in import _both_ends as both_ends
-from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks, log_mixture
+from jaxacct.divergence.check_in._blocks import BlockLayout, binomial_blocks, log_mixture
 from jaxacct.divergence.check_in._response import response_floor_log_delta
 from jaxacct.divergence.clones._profile import clones_delta, lane_bytes
 from jaxacct.mechanisms._check_in import CheckIn
@@ -35,8 +35,8 @@ from jaxacct.papers.check_ins._optimal_conversion import least_rdp_lanes as leas
 from jaxacct.papers.check_ins._optimal_conversion import log_least_excess
 from jaxacct.papers.check_ins._optimal_conversion import optimal_epsilon_lanes as optimal_epsilon
 
-SMALL = Layout(6, 3, 16)
-EXACT = Layout(48, 4, 48)
+SMALL = BlockLayout(6, 3, 16)
+EXACT = BlockLayout(48, 4, 48)
 
 
 @functools.cache
@@ -146,7 +146,7 @@ def test_wider_and_narrower_blocks_agree_on_the_host(seed):
     wide, close = ends(8.0), ends(1.0)
     assert max(wide[1], close[1]) <= min(wide[0], close[0])
     assert close[0] - close[1] <= wide[0] - wide[1] + 1e-8
-    lanes = profile_small(epsilon, n, q, local, layout=Layout(24, 8, 64))
+    lanes = profile_small(epsilon, n, q, local, layout=BlockLayout(24, 8, 64))
     assert close[1] <= lanes
 
 
@@ -448,7 +448,7 @@ def test_blocks_bound_convex_functions_of_the_count():
         )
     )
     points = list(itertools.product((1, 5, 300, 10**5, 10**9), (1e-6, 0.02, 0.6, 1.0), (0.0, 1.0, 5.0)))
-    for layout, slack in ((SMALL, 0.5), (Layout(16, 8, 128), 4e-3)):
+    for layout, slack in ((SMALL, 0.5), (BlockLayout(16, 8, 128), 4e-3)):
         for (num_users, prob, tilt), found in zip(points, mix(*np.array(points).T, layout=layout), strict=True):
             with mp.workdps(40):
                 n, q = mp.mpf(num_users), mp.mpf(prob)
@@ -529,7 +529,7 @@ def test_lognormal_ternary_moments_are_rounded_up():
 @pytest.mark.more
 def test_distributed_check_ins_keep_their_order():
     run = Kernel(distributed.distributed_rdp, lane_bytes=2**24)
-    static = {"max_order": 8, "layout": Layout(64, 8, 128)}
+    static = {"max_order": 8, "layout": BlockLayout(64, 8, 128)}
     kinds = distributed.TernaryMoment
     lanes = 1000, 0.1, 2.0
     generic = run(*lanes, kind=kinds.GENERIC, capped=False, **static)

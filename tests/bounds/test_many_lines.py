@@ -92,7 +92,7 @@ def test_added_moments_of_two_steps(sigma, order):
     at = plans.plan(of, lane, known, orders, np.array([3.0 * sigma]))
     assert at.num_nodes[0] > 0
     alias = 1.0 + np.array([[1.1, 1.5]]) * (order - 1.0)
-    found = added.Table(of, lane, known, at)(orders, np.array([0.5 * sigma]), 6, alias)
+    found = added.ProfileSamples(of, lane, known, at)(orders, np.array([0.5 * sigma]), 6, alias)
     for k in range(6):
         truth = _two_steps(sigma, 1.0 - order - 0.5j * sigma * k)
         assert abs(np.exp(found.logs[0, k] + 1j * found.phase[0, k]) / truth - 1) <= np.expm1(found.error[0, k]) + 1e-13
@@ -116,7 +116,7 @@ def test_clipped_moments_of_two_steps(sigma, order):
     known = clipped.bounds(at, lane, steps, steps, tilt, width)
     line = clipped.lines(at, lane, known, orders, np.array([3.0 * sigma]), log_moment, curve)
     assert line.num_nodes[0] > 0
-    table = clipped.Table(at, lane, known, line, int(line.num_nodes[0]))
+    table = clipped.LineSums(at, lane, known, line, int(line.num_nodes[0]))
     alias = 1.0 + np.array([[1.1, 2.0]]) * (order - 1.0)
     found = table(orders, np.array([0.5 * sigma]), 6, alias)
     least = found.logs[:, 0] - 2.0 * found.relative[:, 0]

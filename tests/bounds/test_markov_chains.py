@@ -104,7 +104,7 @@ def test_the_second_row_of_the_table():
 def test_a_thousand_bins_beside_a_million_weighted_samples():
     """T5: weights bounded, so that small deltas are seen too."""
     run, epsilon, _, _ = TABLE["T5"]
-    of = bins.prepared(covariances(run))
+    of = bins.covariance_root(covariances(run))
     for direction in ja.Direction:
         found = bins.samples(of, np.array([epsilon]), direction, 10**6, 1, is_plain=False)
         mean, error = float(found.mean[0] * found.scale[0]), float(found.error[0] * found.scale[0])

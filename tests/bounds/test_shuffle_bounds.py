@@ -264,7 +264,7 @@ def test_deletion_does_not_double():
         assert worst(law, reference, 2.0) <= 0.01 + 1e-15
     attained = hockey_stick(p, q, 4.0)
     assert attained > 2 * 0.01
-    guarantee = Kernel(lambda e, d: tuple(results.replacement_from_deletion_lanes(reductions.Guarantee(e, d))))
+    guarantee = Kernel(lambda e, d: tuple(results.replacement_from_deletion_lanes(reductions.LogGuarantee(e, d))))
     epsilon, log_delta = guarantee(math.log(2.0), math.log(0.01))
     assert epsilon == 2 * math.log(2.0)
     assert attained * (1 - 1e-12) <= math.exp(log_delta) <= attained * (1 + 1e-12)

@@ -403,7 +403,7 @@ def test_delta_does_not_grow_with_what_is_booked_for_rounding(steps_done):
 
 def test_smaller_epsilons_that_are_looked_at_are_smaller():
     """Also next to one of those that are looked at, whose logarithm is rounded."""
-    epoch = profile.Epoch(1.0, 5_835_176_863, 1_000_000, True, 1e-4)
+    epoch = profile.BatchEpoch(1.0, 5_835_176_863, 1_000_000, True, 1e-4)
     least = profile._least_place(epoch, 2.0, ja.Direction.REMOVE)[1]
     epsilon = math.nextafter(least, 0.0)
     assert 0.5 * epsilon < profile._least_place(epoch, epsilon, ja.Direction.REMOVE)[1] <= epsilon

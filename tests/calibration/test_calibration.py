@@ -10,7 +10,7 @@ import pytest
 import jaxacct as ja
 from jaxacct.calibration import calibrate
 from jaxacct.calibration._routes import Answered
-from jaxacct.calibration._search import Range, search
+from jaxacct.calibration._search import SearchRange, search
 from jaxacct.mechanisms._fields import find_field, with_fields
 
 TOLERANCE = 1e-6  # of a calibrated value, relative: the default
@@ -64,11 +64,11 @@ SHAPES = {  # epsilon as a function of noise, and the most turns that finding th
 def test_search_ends_on_the_safe_side(name, rising):
     fn, most = SHAPES[name]
     if rising:
-        where = Range(1e4 * ONES, 1e-8 * ONES, is_whole=False)
+        where = SearchRange(1e4 * ONES, 1e-8 * ONES, is_whole=False)
         found, turns = run_search(lambda x: fn(1 / x), ONES, where, ONES)
         noise = 1 / found.value
     else:
-        found, turns = run_search(fn, ONES, Range(1e-4 * ONES, 1e8 * ONES, is_whole=False), ONES)
+        found, turns = run_search(fn, ONES, SearchRange(1e-4 * ONES, 1e8 * ONES, is_whole=False), ONES)
         noise = found.value
     assert turns <= most
     assert np.all(found.is_affordable)
@@ -80,13 +80,13 @@ def test_search_ends_on_the_safe_side(name, rising):
 def test_search_for_whole_numbers_is_exact(power):
     roots = np.floor(10 ** np.random.default_rng(2).uniform(0, 12, 100))
     ends = (ONES, 2.0**53 * ONES) if power < 0 else (2.0**53 * ONES, ONES)
-    found, turns = run_search(lambda x: (x / roots) ** power, ONES, Range(*ends, is_whole=True), 100 * ONES)
+    found, turns = run_search(lambda x: (x / roots) ** power, ONES, SearchRange(*ends, is_whole=True), 100 * ONES)
     np.testing.assert_array_equal(found.value, roots)
     assert turns <= 20
 
 
 def test_search_without_a_root():
-    where = Range(1e-4 * ONES, 1e8 * ONES, is_whole=False)
+    where = SearchRange(1e-4 * ONES, 1e8 * ONES, is_whole=False)
     found, _ = run_search(lambda x: 2.0 + 1.0 / x, ONES, where, ONES)
     assert not found.is_affordable.any()
     np.testing.assert_allclose(found.epsilon, 2.0, rtol=1e-6)

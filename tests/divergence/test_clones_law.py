@@ -23,7 +23,7 @@ def _wide():
 
 
 def grid(low=0.0, width=1.0, gap=1e-3, is_cut=True, is_few=True):
-    return module.Grid(*(jnp.asarray(x) for x in (low, width, gap, is_cut, is_few)))
+    return module.ClonesGrid(*(jnp.asarray(x) for x in (low, width, gap, is_cut, is_few)))
 
 
 def binomial(n, k, p):

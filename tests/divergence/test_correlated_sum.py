@@ -12,7 +12,7 @@ import jaxacct as ja
 from jaxacct.divergence.correlated import _sum
 from jaxacct.divergence.correlated._chain import Chain, Move, grid, path_of, step
 from jaxacct.divergence.correlated._factor import Factor, factor, option
-from jaxacct.divergence.correlated._sum import Law, law
+from jaxacct.divergence.correlated._sum import SumLaw, law
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 CHAINS = [
@@ -144,7 +144,7 @@ def test_what_leaves_a_narrow_grid_is_charged(monkeypatch, chain, direction):
 
 
 def test_roundings_of_sums_are_on_the_safe_side():
-    one = Law(4.0, np.array([0.0, 0.0, 1.0, 0.0]), 0.0, 0.0, 0.0, REMOVE)
+    one = SumLaw(4.0, np.array([0.0, 0.0, 1.0, 0.0]), 0.0, 0.0, 0.0, REMOVE)
     for of in (one, one._replace(direction=ADD)):  # S = 2 is 2 (1 + 2^-37) or 2 (1 - 2^-37), for all that is known
         assert of.value(2.0) >= 2.0 * 2.0**-37
     whole = one._replace(absorbed=0.25, excess=0.125, charge=0.5)

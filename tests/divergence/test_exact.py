@@ -25,7 +25,7 @@ from jaxacct.divergence.allocation._grid import (
     step_weights,
 )
 from jaxacct.divergence.allocation._lines import Copies, plain_line
-from jaxacct.divergence.allocation._plans import setting
+from jaxacct.divergence.allocation._plans import prefix
 from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, log_high_decay, log_transform
@@ -440,7 +440,7 @@ def test_real_transforms():
 
 def test_copies_are_one_sided_and_bounded():
     """A period far too short: the sum is above the truth by no more than the copies."""
-    at = setting(1.0, 100.0, 100.0)
+    at = prefix(1.0, 100.0, 100.0)
     x = np.array([[math.expm1(-0.3)]])
     lower, upper = _delta(1.0, 100, 0.3, ADD)
     truth = math.exp(-0.3) * 0.5 * (lower[0] + upper[0])

@@ -14,7 +14,7 @@ from jaxacct.bounds._by_laws import _BASE, _BEND
 from jaxacct.divergence.allocation._profile import AllocationProfile
 from jaxacct.divergence.law import (
     Law,
-    Run,
+    RepeatedLaws,
     allocated,
     epsilon,
     gaussian_base,
@@ -28,7 +28,7 @@ from jaxacct.divergence.law import _allocated as averages
 from jaxacct.divergence.law import _contour as contour
 from jaxacct.divergence.law import _law as laws_module
 from jaxacct.divergence.law import _rates as rates_module
-from jaxacct.divergence.law._plan import Plan
+from jaxacct.divergence.law._plan import LinePlan
 from jaxacct.divergence.law._transform import Average, decay, fall, transform
 
 BASE = 512  # points of the base that an epoch's program takes
@@ -401,7 +401,7 @@ def test_transform_errs_by_no_more_than_is_booked(transformed, centre, step, blu
 def test_ratios_that_all_err_one_way_move_the_transform_by_no_more_than_is_booked(centre, period, sign):
     """Their mean moves with them."""
     blur, of = 1e-6, few_ratios(1e-6)
-    line = Plan(*(jnp.asarray(x) for x in (-0.5, 0.5, np.inf, centre, period, 0.0)))
+    line = LinePlan(*(jnp.asarray(x) for x in (-0.5, 0.5, np.inf, centre, period, 0.0)))
     log_size, angle, relative = np.asarray(averages._log_transform(of, averages._sums(of, np.inf), line))
     w = np.asarray(of.excess)
     w = w + 0.99 * sign * blur * (1.0 + w)
@@ -486,7 +486,9 @@ def few(points, mass, at_zero=0.0, beyond=0.0, blur=1e-15):
 
 
 def run_of(*laws, counts):
-    return Run(jax.tree.map(lambda *x: jnp.stack([jnp.asarray(v) for v in x]), *laws), jnp.asarray(counts, jnp.float64))
+    return RepeatedLaws(
+        jax.tree.map(lambda *x: jnp.stack([jnp.asarray(v) for v in x]), *laws), jnp.asarray(counts, jnp.float64)
+    )
 
 
 @pytest.fixture(scope="module", name="composed")
@@ -619,7 +621,7 @@ def test_rates_are_those_of_the_sum():
     def laws(p):
         return [few([-0.3, 0.3], [0.5 + 0.1 * p, 0.5 - 0.1 * p]), few([-0.2 * p, 0.2], [0.5, 0.5])]
 
-    line = contour.Line(*(jnp.asarray(x) for x in (4.0, 0.2, 1e-4)))
+    line = contour.LawLine(*(jnp.asarray(x) for x in (4.0, 0.2, 1e-4)))
     counts, gap = np.array([6.0, 3.0]), rates_module.MOVED
 
     def log_delta_(p, counts):

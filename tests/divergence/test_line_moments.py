@@ -139,7 +139,7 @@ def _clipped(sigma, steps, order, mass, height, turn=1.0):
     known = clipped.bounds(at, lane, steps, steps, tilt, width)
     line = clipped.lines(at, lane, known, orders, np.array([height]), log_moment, curve)
     line = line._replace(centre=turn * line.centre, spacing=line.spacing * turn**2)
-    table = clipped.Table(at, lane, known, line, int(line.num_nodes[0] / turn**3) // 16 * 16 + 16)
+    table = clipped.LineSums(at, lane, known, line, int(line.num_nodes[0] / turn**3) // 16 * 16 + 16)
     found = table(orders, np.array([height / 8]), 9, orders[:, None] * 1.1)
     least = found.logs[:, 0] - found.relative[:, 0]
     fall = clipped.log_fall(at, lane, known, orders, height / 8 * np.arange(9.0)[None], least)[0]
@@ -183,7 +183,7 @@ def test_added_moments_agree_with_rays(sigma, steps, order):
     known = plans.guide(of, lane, t, t, orders)
     at = plans.plan(of, lane, known, orders, np.array([4.0]))
     assert at.num_nodes[0] > 0
-    found = added.Table(of, lane, known, at)(orders, np.array([0.5]), 8, 1.1 * orders[:, None])
+    found = added.ProfileSamples(of, lane, known, at)(orders, np.array([0.5]), 8, 1.1 * orders[:, None])
     p = order - 1.0
     logs, phase, relative = RayMoments(sigma, steps, 0, 4.0, (-1.6 * p, -0.4 * p))(1.0 - order, 0.5, 8)
     ray, value, error = np.exp(logs - 1j * phase), np.exp(found.logs[0] + 1j * found.phase[0]), found.error[0]

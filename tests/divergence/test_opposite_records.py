@@ -11,7 +11,7 @@ from scipy import integrate, special
 from jaxacct._types import Direction
 from jaxacct.divergence.batches import _replaced
 from jaxacct.divergence.batches._one_step import replaced_step_law
-from jaxacct.divergence.batches._profile import Epoch, epoch_delta
+from jaxacct.divergence.batches._profile import BatchEpoch, epoch_delta
 from jaxacct.divergence.batches._replaced import replaced_law
 
 REMOVE = Direction.REMOVE
@@ -152,7 +152,7 @@ def two_adaptive_batches(a, epsilon):
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0])
 def test_two_adaptive_batches(sigma, epsilon):
     true = two_adaptive_batches(1.0 / sigma, epsilon)
-    found = epoch_delta(Epoch(1.0 / sigma, 2, 2, False, 1e-3 * true, True), epsilon, REMOVE)
+    found = epoch_delta(BatchEpoch(1.0 / sigma, 2, 2, False, 1e-3 * true, True), epsilon, REMOVE)
     assert true * (1.0 - 1e-6) <= found
     if true > 1e-3:
         assert found <= 2.0 * true
@@ -165,5 +165,5 @@ def test_one_batch_of_many(sigma):
         kappa, a = 5.0 * math.expm1(epsilon) + 1.0, 1.0 / sigma
         e = math.log(kappa)
         true = 0.2 * (special.ndtr(a - e / (2.0 * a)) - kappa * special.ndtr(-a - e / (2.0 * a)))
-        found = epoch_delta(Epoch(a, 5, 1, True, 1e-3 * true, True), epsilon, REMOVE)
+        found = epoch_delta(BatchEpoch(a, 5, 1, True, 1e-3 * true, True), epsilon, REMOVE)
         assert true * (1.0 - 1e-9) <= found <= 1.03 * true

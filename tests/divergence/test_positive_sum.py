@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxacct.divergence.batches._positive_sum import _DECAY, _at_nodes, _fallen
-from jaxacct.divergence.batches._powers import Atoms, Steps, log_psi
+from jaxacct.divergence.batches._powers import Atoms, AtomSteps, log_psi
 
 
 def _law(rng, size):
@@ -36,7 +36,7 @@ def test_beyond_the_last_node_moments_have_fallen(count, share):
     value = step * np.unique(np.rint(rng.normal(0.0, 1.0, 200) / step))
     shares = rng.dirichlet(np.ones(len(value))) * 0.7
     few, lone = Atoms(np.append(value, 60.0), np.append(shares, share)), Atoms(np.array([61.02]), np.array([0.7]))
-    steps = Steps(few, 0.7, count, 1.0, 1.0)
+    steps = AtomSteps(few, 0.7, count, 1.0, 1.0)
     last = _fallen(few, few.mass, 0.3, step, steps)
     total = 0.3 + float(few.mass.sum())
     assert last < math.pi / step

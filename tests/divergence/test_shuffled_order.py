@@ -13,8 +13,8 @@ from jaxacct.divergence.batches._blanket import FARTHEST, blanket_law
 from jaxacct.divergence.batches._explicit import Data, explicit_delta, laws, letters
 from jaxacct.divergence.batches._one_step import step_law
 from jaxacct.divergence.batches._positive_sum import positive_sum
-from jaxacct.divergence.batches._powers import Atoms, Steps
-from jaxacct.divergence.batches._profile import Epoch, Knots, epoch_delta, falling_root, knots
+from jaxacct.divergence.batches._powers import Atoms, AtomSteps
+from jaxacct.divergence.batches._profile import BatchEpoch, Knots, epoch_delta, falling_root, knots
 
 REMOVE, ADD = ja.Direction.REMOVE, ja.Direction.ADD
 
@@ -136,7 +136,7 @@ def test_positive_sums_against_enumeration(seed):
     value = np.round(value - 0.01, 2)
     first = Atoms(np.round(rng.normal(-1.0, 2.0, 5), 2), rng.random(5) * 0.2)
     terms = float(rng.integers(1, count + 2))
-    steps = Steps(Atoms(value, mass), float(mass.sum()), float(count), terms, float(rng.uniform(0.05, 1.0)))
+    steps = AtomSteps(Atoms(value, mass), float(mass.sum()), float(count), terms, float(rng.uniform(0.05, 1.0)))
     true = enumerated(first, steps)
     found = positive_sum(first, steps, math.log(max(true, 1e-12)))
     assert found >= true * (1.0 - 1e-12)
@@ -147,7 +147,7 @@ def test_many_steps_by_nodes_and_by_transform():
     """A hundred thousand steps of two values: the same from the first nodes as from a binomial sum."""
     count, p, drop, goal = 100_000, 0.3, 0.004, 1e-7
     value, mass = np.array([1.0, -1.0]), np.array([p, p + drop])
-    steps = Steps(Atoms(value, mass), float(mass.sum()), float(count), 1.0, 1.0)
+    steps = AtomSteps(Atoms(value, mass), float(mass.sum()), float(count), 1.0, 1.0)
     first = Atoms(np.zeros(1), np.ones(1))
     deviation, mean = math.sqrt(count * (2 * p + drop)), -count * drop
     # the sum is nearly normal; its third cumulant moves the tail by less than the tolerance
@@ -173,14 +173,14 @@ def two_batches_exact(a, epsilon, direction):
 @pytest.mark.parametrize("direction", [REMOVE, ADD])
 def test_two_batches_with_adaptive_data(sigma, epsilon, direction):
     true = two_batches_exact(1.0 / sigma, epsilon, direction)
-    found = epoch_delta(Epoch(1.0 / sigma, 2, 2, False, 1e-3), epsilon, direction)
+    found = epoch_delta(BatchEpoch(1.0 / sigma, 2, 2, False, 1e-3), epsilon, direction)
     assert true * (1.0 - 1e-4) <= found <= 2.0 * true
 
 
 def test_more_is_never_less():
     """Of laws that are larger in the convex order, or masses that are rounded up, sums are not smaller."""
     first, mass = Atoms(np.array([-2.0, 1.0]), np.array([0.3, 0.1])), np.array([0.2, 0.3])
-    steps = Steps(Atoms(np.array([1.5, -2.0]), mass), 0.5, 30.0, 20.0, 0.1)
+    steps = AtomSteps(Atoms(np.array([1.5, -2.0]), mass), 0.5, 30.0, 20.0, 0.1)
     here = positive_sum(first, steps, -10.0)
     wider = steps._replace(law=Atoms(np.array([2.5, 0.5, -2.0]), np.array([0.1, 0.1, 0.3])))
     heavier = steps._replace(law=Atoms(steps.law.value, mass * 1.01))
@@ -193,7 +193,7 @@ def test_more_is_never_less():
 def test_what_is_cut_off_is_added():
     """A term of the first law far above all that the rest can take back counts in full."""
     first = Atoms(np.array([-1.0, 1e6]), np.array([0.5, 1e-9]))
-    steps = Steps(Atoms(np.array([0.4, -0.5]), np.array([0.5, 0.5])), 1.0, 20.0, 1.0, 1.0)
+    steps = AtomSteps(Atoms(np.array([0.4, -0.5]), np.array([0.5, 0.5])), 1.0, 20.0, 1.0, 1.0)
     true = enumerated(first, steps)
     assert true * (1.0 - 1e-12) <= positive_sum(first, steps, math.log(true)) <= 1.02 * true
 
@@ -216,7 +216,7 @@ def test_knots_lie_above():
     chords = np.interp(np.exp(at), np.exp(found.epsilon), found.delta)
     assert np.all(grid[at <= 1.0] >= chords[at <= 1.0])
     assert np.all(grid <= chords + 1e-12)
-    epoch = Epoch(0.5, 50, 50, False, 1e-6)
+    epoch = BatchEpoch(0.5, 50, 50, False, 1e-6)
     rows = knots(lambda e: epoch_delta(epoch, e, REMOVE), epoch.goal, 4.0).on_grid(0.013)
     for i in (0, 3, 11, 40):
         assert rows[i] >= 0.999 * epoch_delta(epoch, 0.013 * i, REMOVE)
@@ -286,7 +286,9 @@ def test_letters_are_inside():
 def test_beyond_what_is_certified_nothing_is_claimed():
     assert blanket_law(4.1, 100, 1e-9) is None
     assert blanket_law(1.0, 100, 1e-300) is None
-    assert epoch_delta(Epoch(5.0, 100, 100, False, 1e-6), 1.0, REMOVE) == pytest.approx(ja.delta(ja.Gaussian(0.2), 1.0))
+    assert epoch_delta(BatchEpoch(5.0, 100, 100, False, 1e-6), 1.0, REMOVE) == pytest.approx(
+        ja.delta(ja.Gaussian(0.2), 1.0)
+    )
     assert explicit_delta(Data(50.0, 100, 1.0), 1.0, REMOVE) == 0.0
     assert FARTHEST <= 38.0
     assert step_law(1.0, 200.0, REMOVE, 1e-9).mass.max() <= 1.0
@@ -296,7 +298,7 @@ def test_beyond_what_is_certified_nothing_is_claimed():
 
 def nothing():
     """Steps that are all 0."""
-    return Steps(Atoms(np.zeros(1), np.zeros(1)), 0.0, 5.0, 1.0, 1.0)
+    return AtomSteps(Atoms(np.zeros(1), np.zeros(1)), 0.0, 5.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("direction", [REMOVE, ADD])

@@ -8,7 +8,7 @@ import pytest
 from flint import arb, ctx, fmpz
 
 from jaxacct._precision import HostProgram, Kernel
-from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
+from jaxacct.divergence.check_in._blocks import BlockLayout, binomial_blocks
 from jaxacct.papers.check_ins import _distributed as distributed
 from jaxacct.papers.check_ins import _renyi as renyi
 from jaxacct.papers.check_ins._distributed import TernaryMoment
@@ -145,7 +145,7 @@ def _moment(n, q, j):
 def test_sums_of_reports_are_rounded_up(fewest):
     """Number by number: fifty users, with more and fewer of them checking in, given that `fewest` do."""
     n, top = 50, 12
-    layout = Layout(n, 1, 1)
+    layout = BlockLayout(n, 1, 1)
     static = {"max_order": top, "layout": layout, "kind": TernaryMoment.GENERIC, "fewest": fewest}
     probs, gaps = np.array([0.03, 0.5, 0.97]), np.array([0.01, 1.0, 4.0])
     found = Kernel(lambda *args: distributed.distributed_rdp(*args, **static))(np.full(3, float(n)), probs, gaps)
@@ -183,7 +183,7 @@ def test_that_all_check_in_is_as_rare_as_booked():
 
 
 def test_more_reports_than_users_claim_nothing():
-    static = {"max_order": 3, "layout": Layout(8, 1, 1), "kind": TernaryMoment.GENERIC, "fewest": 9}
+    static = {"max_order": 3, "layout": BlockLayout(8, 1, 1), "kind": TernaryMoment.GENERIC, "fewest": 9}
     found = Kernel(lambda *args: distributed.distributed_rdp(*args, **static))(8.0, 0.5, 1.0)
     assert np.all(np.isinf(found))
 
@@ -240,5 +240,5 @@ def test_upper_tails_are_rounded_up():
 
 def test_blocks_are_few():
     """The layout that the tests above take has every count alone."""
-    blocks = Kernel(lambda n, q: tuple(binomial_blocks(n, q, Layout(50, 1, 1))))(50.0, 0.5)
+    blocks = Kernel(lambda n, q: tuple(binomial_blocks(n, q, BlockLayout(50, 1, 1))))(50.0, 0.5)
     assert np.all(np.isinf(blocks[3]))

@@ -15,7 +15,7 @@ from jaxacct.bounds.check_in import _profile as profile
 from jaxacct.bounds.discrete import types_delta
 from jaxacct.conversion import epsilon_from_rdp
 from jaxacct.divergence.check_in import _moments as moments
-from jaxacct.divergence.check_in._blocks import Layout
+from jaxacct.divergence.check_in._blocks import BlockLayout
 from jaxacct.papers import check_ins
 from jaxacct.special._namespace import lane_map, xp
 from support.reference import Declined, Quantity, Side, real, span
@@ -133,7 +133,7 @@ def _exact_delta(a):
 
 
 def _clones_rdp_answer(a):
-    layout = Layout(128, 4, 32)
+    layout = BlockLayout(128, 4, 32)
     values = clones_rdp(
         a["n"], real(a["gamma"]), real(a["eps0_local"]), orders=_CLONES_ORDERS, layout=layout, num_nodes=100
     )
@@ -171,7 +171,7 @@ def _distributed(kind, capped=True):
 
 def _clones_layout(a):
     """Single counts for both laws up to 1000 users."""
-    return Layout(min(1 << a["n"].bit_length(), 1024), 16, 256)
+    return BlockLayout(min(1 << a["n"].bit_length(), 1024), 16, 256)
 
 
 def _deltas(a):

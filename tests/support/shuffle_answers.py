@@ -102,14 +102,14 @@ frequency_epsilon = Kernel(estimates.frequency_local_epsilon_lanes)
 sufficient_noise, least_noise = Kernel(sufficient.sufficient_gaussian_noise_lanes), Kernel(sufficient.gaussian_noise)
 gaussian_delta = Kernel(gaussian_log_delta)
 subsampled = Kernel(
-    lambda epsilon, log_delta, q: tuple(results.subsampled(reductions.Guarantee(epsilon, log_delta), q))
+    lambda epsilon, log_delta, q: tuple(results.subsampled(reductions.LogGuarantee(epsilon, log_delta), q))
 )
 
 
 @Kernel
 def approximate_log_delta(epsilon, log_delta, num_reports, local_epsilon, local_log_delta):
     cost = reductions.log_replacement_cost(num_reports, local_epsilon, local_log_delta, jnp.ones_like(epsilon))
-    return reductions.with_replacement_cost(reductions.Guarantee(epsilon, log_delta), cost).log_delta
+    return reductions.with_replacement_cost(reductions.LogGuarantee(epsilon, log_delta), cost).log_delta
 
 
 @float64_kernel(on_host=True)

@@ -15,7 +15,7 @@ from jaxacct._types import Direction
 from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.bounds.allocation._law import DISTRIBUTION
 from jaxacct.bounds.discrete import has_types, types_delta
-from jaxacct.bounds.poisson._profile import Steps, concrete_base, poisson_pld, runs_of
+from jaxacct.bounds.poisson._profile import PoissonSteps, concrete_base, poisson_pld, runs_of
 from jaxacct.bounds.poisson._sharp import poisson_delta, poisson_epsilon
 from jaxacct.composition import Group
 from jaxacct.curves import Pld
@@ -114,7 +114,7 @@ def decomposition_delta(
         if has_types(sampled):
             poisson = types_delta(sampled, inner, direction, upper=True)
         else:
-            poisson = poisson_delta(base, (Steps(rate, steps),), direction, inner)
+            poisson = poisson_delta(base, (PoissonSteps(rate, steps),), direction, inner)
         return min(1.0, up(float(_factor(eps, share, direction)) * poisson, _ULPS))
 
     return _least(at_rate, steps, sampling_prob)
@@ -141,7 +141,7 @@ def decomposition_epsilon(
         share = _participation(steps, rate)
 
         def at_factor(factor: float) -> float:
-            inner = poisson_epsilon(base, (Steps(rate, steps),), direction, down(delta / factor, _ULPS))
+            inner = poisson_epsilon(base, (PoissonSteps(rate, steps),), direction, down(delta / factor, _ULPS))
             return _outer_epsilon(inner, share, direction)
 
         if direction is Direction.REMOVE:
@@ -182,7 +182,7 @@ def decomposition_profile(base: Any, num_steps: int, sampling_prob: float, direc
 
     Feldman & Shenfeld 2025, Theorem 4.6, from one loss distribution of Poisson sampling.
     """
-    poisson = profile_of(poisson_pld(base, (Steps(sampling_prob, num_steps),), direction))
+    poisson = profile_of(poisson_pld(base, (PoissonSteps(sampling_prob, num_steps),), direction))
     share = _participation(num_steps, sampling_prob)
 
     def profile(epsilons: NDArray[Any]) -> NDArray[Any]:

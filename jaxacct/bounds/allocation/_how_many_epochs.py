@@ -33,7 +33,7 @@ _ROUNDING = 2.0**-40  # relative, of a weight and of A^E
 _LARGEST = 600.0  # e^x is a double for x up to this
 
 
-class Part(Protocol):
+class EpochPart(Protocol):
     """An upper bound on log A_j, and the composed law of log Y_j, remove direction, from above."""
 
     @property
@@ -89,7 +89,7 @@ def rough(
     return min(found)
 
 
-def _log_norms(parts: Sequence[Part], order: float) -> Real:
+def _log_norms(parts: Sequence[EpochPart], order: float) -> Real:
     """Logarithms [J] of the norms (E_Q Y_j^a)^(1/a), approximately."""
     logs = []
     for part in parts:
@@ -98,7 +98,7 @@ def _log_norms(parts: Sequence[Part], order: float) -> Real:
     return np.array(logs) / order
 
 
-def _shown(parts: Sequence[Part], order: float) -> tuple[Pld, float]:
+def _shown(parts: Sequence[EpochPart], order: float) -> tuple[Pld, float]:
     """One epoch of the pair that reveals j, and log A, both from above; the q_j are nearly the best at `order`."""
     weights = np.array([part.log_weight for part in parts])
     log_a = _log_sum(weights) + _SPARE
@@ -122,7 +122,7 @@ def _shown(parts: Sequence[Part], order: float) -> tuple[Pld, float]:
     return whole, log_a
 
 
-def epochs_upper(parts: Sequence[Part], epochs: int, order: float, query: Query, target: float) -> float:
+def epochs_upper(parts: Sequence[EpochPart], epochs: int, order: float, query: Query, target: float) -> float:
     """float: epsilon at a delta, or delta at an epsilon, upper bound, remove direction; inf where nothing is known.
 
     `order` is the Renyi order for which the q_j are chosen.

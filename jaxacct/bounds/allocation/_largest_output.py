@@ -48,8 +48,8 @@ def largest_output_delta(mechanism: RandomAllocation, epsilon: float, direction:
     return 0.0 if run is None else delta_of(run, epsilon, direction)
 
 
-def delta_of(run: "Run", epsilon: float, direction: Direction) -> float:
-    """float: delta at `epsilon`, lower bound in one direction, of any `Run`: see `largest_output_delta`."""
+def delta_of(run: "Outputs", epsilon: float, direction: Direction) -> float:
+    """float: delta at `epsilon`, lower bound in one direction, of `Outputs`: see `largest_output_delta`."""
     if epsilon > _MAX_EPSILON:
         return 0.0
     low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
@@ -62,7 +62,7 @@ def delta_of(run: "Run", epsilon: float, direction: Direction) -> float:
     return down(best, 8)
 
 
-class Run(NamedTuple):
+class Outputs(NamedTuple):
     """Outputs of which some hold the record, each normal with standard deviation 1.
 
     Attributes:
@@ -107,17 +107,17 @@ class _Tests(NamedTuple):
         return float(self.z[max(at - 2, 0)]), float(self.z[min(at + 2, len(self.z) - 1)])
 
 
-def _run_of(mechanism: RandomAllocation) -> Run | None:
-    """The mechanism's `Run`; None if its release is not Gaussian. ValueError if its fields are not concrete numbers."""
+def _run_of(mechanism: RandomAllocation) -> Outputs | None:
+    """The mechanism's `Outputs`; None if its release is not Gaussian. ValueError if its fields are not concrete."""
     runs_of(mechanism)
     base = concrete_base(mechanism)
     if base.signature() != (Gaussian,):
         return None
     epochs, used = int(mechanism.num_epochs), int(mechanism.num_selected) * int(mechanism.num_epochs)
-    return Run(1.0 / base.noise_multiplier, int(mechanism.num_steps) * epochs, used)
+    return Outputs(1.0 / base.noise_multiplier, int(mechanism.num_steps) * epochs, used)
 
 
-def tests_of(run: Run, low: float, high: float) -> "_Tests":
+def tests_of(run: Outputs, low: float, high: float) -> "_Tests":
     """NamedTuple: the tests at `_NUM_THRESHOLDS` thresholds from `low` to `high`, over sigma."""
     z = np.linspace(low, high, _NUM_THRESHOLDS)
     ends = np.stack([z, z - run.mu, z - run.before])
@@ -145,8 +145,8 @@ def largest_output_epsilon(mechanism: RandomAllocation, delta: float, direction:
     return 0.0 if run is None else epsilon_of(run, delta, direction)
 
 
-def epsilon_of(run: Run, delta: float, direction: Direction) -> float:
-    """float: epsilon at `delta`, lower bound in one direction, of any `Run`: see `largest_output_epsilon`."""
+def epsilon_of(run: Outputs, delta: float, direction: Direction) -> float:
+    """float: epsilon at `delta`, lower bound in one direction, of `Outputs`: see `largest_output_epsilon`."""
     low, high, best = _LOWEST, _HIGHEST + run.mu, 0.0
     for _ in range(_NUM_ZOOMS):  # at the same few tests for every epsilon, then at those around the best of them
         tests = tests_of(run, low, high)

@@ -20,7 +20,7 @@ from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.bounds.allocation._decomposition import decomposition_profile
 from jaxacct.bounds.bases import law, spread
 from jaxacct.bounds.bases._base import pld_of_law
-from jaxacct.bounds.poisson._profile import Steps, concrete_base, runs_of
+from jaxacct.bounds.poisson._profile import PoissonSteps, concrete_base, runs_of
 from jaxacct.bounds.poisson._sharp import poisson_delta, poisson_epsilon
 from jaxacct.composition import Group
 from jaxacct.curves import Pld
@@ -46,10 +46,10 @@ Tail = Callable[[int, float, float], float]
 TailBound = Callable[[Any, Direction], Tail]
 
 
-def _schedule(runs: tuple[Group[int], ...], excess: float) -> tuple[Steps, ...]:
+def _schedule(runs: tuple[Group[int], ...], excess: float) -> tuple[PoissonSteps, ...]:
     """Poisson sampling at `excess` / n over the steps of runs of 1-out-of-n; a run of one step is not sampled."""
     return tuple(
-        Steps(1.0 if r.num_steps == 1 else min(_LARGEST_RATE, excess / r.num_steps), r.num_steps * r.num_runs)
+        PoissonSteps(1.0 if r.num_steps == 1 else min(_LARGEST_RATE, excess / r.num_steps), r.num_steps * r.num_runs)
         for r in runs
     )
 

@@ -13,7 +13,7 @@ from jaxacct._types import Direction
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds.blanket._known import users_of
 from jaxacct.divergence.batches._blanket import MOST_LOSS
-from jaxacct.divergence.batches._profile import Epoch, epoch_delta, epoch_delta_alone, epoch_epsilon
+from jaxacct.divergence.batches._profile import BatchEpoch, epoch_delta, epoch_delta_alone, epoch_epsilon
 from jaxacct.divergence.blanket._hidden import hidden_law
 from jaxacct.divergence.blanket._profile import Round, round_delta, round_delta_alone, round_epsilon
 from jaxacct.mechanisms import CheckIn, Shuffled
@@ -38,10 +38,10 @@ def _shift(mechanism: Any) -> float:
     return up(1.0 / float(mechanism.mechanism.noise_multiplier), 2)
 
 
-def _everybody(mechanism: Any, goal: float) -> Epoch:
+def _everybody(mechanism: Any, goal: float) -> BatchEpoch:
     """All users' reports, in random order: batches of one record. Dropping those who do not join is post-processing."""
     users, _ = users_of(mechanism)
-    return Epoch(_shift(mechanism), int(users), int(users), False, goal, replaces=True)
+    return BatchEpoch(_shift(mechanism), int(users), int(users), False, goal, replaces=True)
 
 
 def _has_places(mechanism: Any, goal: float) -> bool:

@@ -35,7 +35,7 @@ from jaxacct.bounds.check_in._profile import (
 from jaxacct.bounds.shuffle._which_reports import best_for_epsilon, best_for_log_delta, run_of
 from jaxacct.composition import compose_rdp
 from jaxacct.conversion import epsilon_from_rdp, log_delta_from_rdp
-from jaxacct.divergence.check_in._blocks import Layout
+from jaxacct.divergence.check_in._blocks import BlockLayout
 from jaxacct.divergence.check_in._moments import loss_nodes, rdp_from_profile
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.mechanisms._check_in import CheckIn
@@ -44,8 +44,8 @@ from jaxacct.special._namespace import cond, is_jax, lane_map, stop_gradient, xp
 
 # Numbers of blocks of counts, for one epsilon or delta, and for a Renyi curve, which asks at `_NODES` epsilons. Every
 # layout and number of nodes is certified; more of them are tighter and slower.
-_REPORTS, _CLONES = Layout(32, 8, 96), Layout(16, 8, 256)
-_CURVE_REPORTS, _CURVE_CLONES, _NODES = Layout(24, 6, 56), Layout(12, 6, 128), 192
+_REPORTS, _CLONES = BlockLayout(32, 8, 96), BlockLayout(16, 8, 256)
+_CURVE_REPORTS, _CURVE_CLONES, _NODES = BlockLayout(24, 6, 56), BlockLayout(12, 6, 128), 192
 # Renyi orders at which several rounds are composed: from 1.05 to 2e5, geometric above 1; only tightness.
 _ORDERS = tuple((1.0 + np.geomspace(0.05, 2e5, 240)).tolist())
 # Parts of delta that pay for replacing approximate randomizers: any is certified, the least answer is taken.
@@ -159,7 +159,7 @@ def _usable_local(at: _Lanes) -> jax.Array:
     return xp.where(usable, at.local_epsilon, xp.nan)
 
 
-def _pair(at: _Lanes, reports: Layout, clones: Layout) -> CheckInPair:
+def _pair(at: _Lanes, reports: BlockLayout, clones: BlockLayout) -> CheckInPair:
     """The clones pair under check-ins, of one lane."""
     local = _usable_local(at)
     return check_in_pair(at.num_users, at.prob, at.clone_prob, local, reports=reports, clones=clones)

@@ -22,10 +22,17 @@ from jaxacct.bounds.check_in._profile import (
     with_cost,
 )
 from jaxacct.bounds.check_in._sharp import Sharp, sharp_of, sharp_point
-from jaxacct.divergence.check_in._both_ends import COARSE, Cells, highest_above, log_profile, lower_cells, upper_cells
+from jaxacct.divergence.check_in._both_ends import (
+    COARSE,
+    PairCells,
+    highest_above,
+    log_profile,
+    lower_cells,
+    upper_cells,
+)
 from jaxacct.divergence.check_in._line import LineSetting, line_point
 
-_NOTHING = Cells(np.zeros(0), np.zeros(0), np.zeros(0), -np.inf)
+_NOTHING = PairCells(np.zeros(0), np.zeros(0), np.zeros(0), -np.inf)
 _ROUGHLY = 1e-3  # how closely a root is sought with wide blocks, in log delta
 _SHARP_OF_CURVE = 1e-3  # width of log delta up to which a curve uses the line; once it is wider it is not asked again
 _CURVE, _FAR_CURVE = 2.0, 4.0  # factors of the widths of blocks there
@@ -37,7 +44,7 @@ _HOPELESS = 1.0  # in log delta: a larger probability whose delta by wide blocks
 _wide_upper_cells = functools.lru_cache(maxsize=8)(upper_cells)
 
 
-def _pair(at: Any, local: Any, cells: Callable[..., Cells], *args: float) -> HostPair:
+def _pair(at: Any, local: Any, cells: Callable[..., PairCells], *args: float) -> HostPair:
     n, prob, clone_prob = (float(x[0]) for x in (at.num_users, at.prob, at.clone_prob))
     epsilon = 0.0 if prob == 0.0 else float(local[0])  # nobody checks in: nothing leaks
     found = cells(n, prob, clone_prob, *args) if epsilon > 0.0 else _NOTHING

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct.divergence.check_in._blocks import Blocks, Layout, binomial_blocks, log_mixture
-from jaxacct.divergence.check_in._both_ends import Cells, log_profile
+from jaxacct.divergence.check_in._blocks import BlockLayout, Blocks, binomial_blocks, log_mixture
+from jaxacct.divergence.check_in._both_ends import PairCells, log_profile
 from jaxacct.divergence.check_in._clones import CountLaw, clones_upper, count_law
 from jaxacct.divergence.clones._profile import _gaussian_root as gaussian_root
 from jaxacct.special import down, log_sum_exp, log_up, logexpm1
@@ -50,8 +50,8 @@ def check_in_pair(
     clone_prob: jax.Array,
     local_epsilon: jax.Array,
     *,
-    reports: Layout,
-    clones: Layout,
+    reports: BlockLayout,
+    clones: BlockLayout,
 ) -> CheckInPair:
     """The clones pair under check-ins with probability `prob`, its parameters [L].
 
@@ -93,7 +93,7 @@ class HostPair(NamedTuple):
 
     num_users: float
     local_epsilon: float
-    cells: Cells
+    cells: PairCells
 
 
 def host_profile(epsilon: Any, pair: HostPair) -> ProfilePoint:

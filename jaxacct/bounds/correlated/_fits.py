@@ -31,7 +31,7 @@ _SHARED = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the least inner product of the bins 
 _MOST_TRIED = 2**21  # numbers of one layout's grid
 
 
-class Layout(NamedTuple):
+class BinLayout(NamedTuple):
     """Bins that are kept: `length` of them, whose inner products are at most `needed` [length - 1] at each distance."""
 
     length: int
@@ -62,23 +62,23 @@ def chains(found: Overlaps, squared_noise: float) -> tuple[Chain, ...]:
     return tuple(fit.chain for fit in best)
 
 
-def _least(variance: float, layouts: Iterator[Layout]) -> Fit | None:
+def _least(variance: float, layouts: Iterator[BinLayout]) -> Fit | None:
     return min((fit for layout in layouts if (fit := _fitted(variance, layout))), default=None)
 
 
-def _circles(t: int, beyond: NDArray[Any]) -> Iterator[Layout]:
+def _circles(t: int, beyond: NDArray[Any]) -> Iterator[BinLayout]:
     for length in sorted({t // stride for stride in range(-(-t // MOST_AROUND), t // 3 + 1)}):
         places, stride = np.arange(1, length), t // length
-        yield Layout(length, beyond[np.minimum(stride * np.minimum(places, length - places), t // 2)], True)
+        yield BinLayout(length, beyond[np.minimum(stride * np.minimum(places, length - places), t // 2)], True)
 
 
-def _arcs(t: int, beyond: NDArray[Any], stride: int) -> Iterator[Layout]:
+def _arcs(t: int, beyond: NDArray[Any], stride: int) -> Iterator[BinLayout]:
     free = np.flatnonzero(beyond == 0.0)
     for gap in {int(free[0])} if len(free) else {-(-t // share) for share in _GAPS}:
         length = (t - gap) // stride + 1
         if 2 <= length <= MOST_BINS:
             places = stride * np.arange(1, length)
-            yield Layout(length, beyond[np.minimum(places, t - places)], False)
+            yield BinLayout(length, beyond[np.minimum(places, t - places)], False)
 
 
 def _shape(ratio: Any, length: int, *, is_circle: bool) -> Any:
@@ -88,7 +88,7 @@ def _shape(ratio: Any, length: int, *, is_circle: bool) -> Any:
     return (shares + ratio ** (length - far)) / (1.0 + ratio**length) if is_circle else shares
 
 
-def _fitted(variance: float, layout: Layout) -> Fit | None:
+def _fitted(variance: float, layout: BinLayout) -> Fit | None:
     """The chain of the least second moment, of those tried, whose inner products are at least those needed."""
     length, needed, is_circle = layout
     least = float(needed.min())
@@ -127,7 +127,7 @@ def _around(excess: NDArray[Any], ratio: NDArray[Any], length: int) -> NDArray[A
     return high
 
 
-def _checked(variance: float, shared: float, own: float, layout: Layout) -> Chain | None:
+def _checked(variance: float, shared: float, own: float, layout: BinLayout) -> Chain | None:
     """The chain with these parts and the least ratio that is checked to be enough, if there is one."""
     length, needed, is_circle = layout
     own = own * _SLACK

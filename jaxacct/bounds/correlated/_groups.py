@@ -32,25 +32,25 @@ _NUM_TRIED = 6  # numbers of bins tried first, spread over all that may be best;
 _MOST_EXPONENT = 600.0  # of a second moment that only ranks
 
 
-class Group(NamedTuple):
+class BinSet(NamedTuple):
     """`bins` that are kept, and `shared`, the largest inner product of two of them, rounded up."""
 
     bins: int
     shared: float
 
 
-def groups(found: Overlaps) -> tuple[Group, ...]:
+def groups(found: Overlaps) -> tuple[BinSet, ...]:
     """A tuple of the sets of bins that may be best, from many bins to few: each has less overlap than those before."""
     t, around = len(found.largest), found.around
     beyond = np.maximum.accumulate(around[::-1])[::-1]  # at a distance of h or more
-    kept: list[Group] = []
+    kept: list[BinSet] = []
     apart = 0
     while apart < t and (not kept or kept[-1].shared > 0.0):
         bins = t // (apart + 1)
         apart = t // bins
         shared = min(float(beyond[apart]), float(found.largest[0])) if bins > 1 else 0.0
         if not kept or shared < kept[-1].shared:
-            kept.append(Group(bins, shared))
+            kept.append(BinSet(bins, shared))
     return tuple(kept)
 
 
@@ -59,7 +59,7 @@ def _released(noise: float, squared: float) -> Gaussian:
     return Gaussian(noise / math.sqrt(squared) * _DOWN)
 
 
-def product(noise: float, own: float, group: Group) -> Mechanism:
+def product(noise: float, own: float, group: BinSet) -> Mechanism:
     """A mechanism, whose class depends on the group: `group.bins` bins of squared norm `own` and one inner product."""
     if group.bins == 1:
         return _released(noise, own)
@@ -70,7 +70,7 @@ def product(noise: float, own: float, group: Group) -> Mechanism:
     return alone if group.shared == 0.0 else Composed((_released(noise, group.shared), alone))
 
 
-def stand_in(run: BallsInBins, group: Group) -> Mechanism:
+def stand_in(run: BallsInBins, group: BinSet) -> Mechanism:
     """A mechanism that loses no less than the run: of class `Gaussian`, `RandomAllocation`, or the two composed."""
     return product(float(run.noise_multiplier), float(overlaps(run).largest[0]), group)
 
@@ -91,7 +91,7 @@ def below(run: BallsInBins) -> Mechanism | None:
     return alone if shared == 0.0 else Composed((Gaussian(noise / math.sqrt(shared)), alone))
 
 
-def _least(value: Callable[[Group], Ends[float]], every: tuple[Group, ...]) -> Ends[float]:
+def _least(value: Callable[[BinSet], Ends[float]], every: tuple[BinSet, ...]) -> Ends[float]:
     """The least ends found: first at some of the groups, then from the best of them in steps that are halved."""
     met: dict[int, Ends[float]] = {}
 
@@ -118,7 +118,7 @@ def _bracket(run: BallsInBins, query: Query, target: float, at: Bracketing) -> M
     every = groups(overlaps(run))
     share = 1.0 / min(len(every), 2 * _NUM_TRIED)
 
-    def ends(group: Group, direction: Direction) -> Ends[float]:
+    def ends(group: BinSet, direction: Direction) -> Ends[float]:
         part = stand_in(run, group)
         return at.ask(part, query, target, at.width, wants_lower=at.wants_lower, direction=direction, share=share)
 
@@ -130,7 +130,7 @@ def likely(run: BallsInBins) -> Mechanism:
     found, scale = overlaps(run), float(run.noise_multiplier) ** 2
     own = float(found.largest[0])
 
-    def log_moment(group: Group) -> float:
+    def log_moment(group: BinSet) -> float:
         apart, shared = (min(x / scale, _MOST_EXPONENT) for x in (own - group.shared, group.shared))
         return shared + math.log1p(math.expm1(apart) / group.bins)
 

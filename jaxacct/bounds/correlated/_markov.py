@@ -16,7 +16,7 @@ from jaxacct.bounds.correlated._fits import MOST_AROUND, MOST_BINS, chains
 from jaxacct.bounds.correlated._groups import likely
 from jaxacct.bounds.correlated._overlaps import is_known, overlaps
 from jaxacct.divergence.correlated._chain import Chain
-from jaxacct.divergence.correlated._sum import Law, law
+from jaxacct.divergence.correlated._sum import SumLaw, law
 from jaxacct.mechanisms import BallsInBins
 from jaxacct.special import bisect
 
@@ -50,7 +50,7 @@ def _fine(chain: Chain, direction: Direction) -> _Asked:
     return _Asked(direction, 15.0 if chain.length <= 512 else 10.0 if chain.length <= 2048 else 7.0, 256)
 
 
-def _law(chain: Chain, epsilon: float, asked: _Asked) -> Law:
+def _law(chain: Chain, epsilon: float, asked: _Asked) -> SumLaw:
     """A law that answers for epsilons up to `epsilon` in the direction REMOVE, from it on in ADD.
 
     `epsilon` is rounded outward to a multiple of `_ROUND`, so that one law serves questions at several epsilons.
@@ -63,13 +63,13 @@ def _law(chain: Chain, epsilon: float, asked: _Asked) -> Law:
 
 
 @functools.lru_cache(maxsize=64)
-def _kept(chain: Chain, log_most: float, more: float, asked: _Asked) -> Law:
+def _kept(chain: Chain, log_most: float, more: float, asked: _Asked) -> SumLaw:
     finer = 2.0 if abs(log_most) <= _FINER_TO else 1.0
     num_sums = math.ceil(asked.num_sums * finer * math.exp(min(more, _LOG_MOST_MORE)))
     return law(chain, asked.direction, math.exp(log_most + more) * (1.0 + 2.0**-50), asked.fineness, num_sums)
 
 
-def _delta(of: Law, epsilon: float) -> float:
+def _delta(of: SumLaw, epsilon: float) -> float:
     if of.direction is Direction.REMOVE:
         return min(1.0, of.value(math.exp(epsilon) * (1.0 - 2.0**-50)))
     return min(1.0, of.value(math.exp(-epsilon) * (1.0 + 2.0**-50)) * math.exp(epsilon) * (1.0 + 2.0**-50))

@@ -16,7 +16,7 @@ from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds.correlated._groups import likely
 from jaxacct.bounds.correlated._overlaps import MOST_COVARIANCES, covariances, is_known
 from jaxacct.divergence.sampling import _bins as bins
-from jaxacct.divergence.sampling._bins import Prepared
+from jaxacct.divergence.sampling._bins import CovarianceRoot
 from jaxacct.divergence.sampling._chernoff import chernoff_upper_confidence
 from jaxacct.mechanisms import BallsInBins
 from jaxacct.special import bisect
@@ -30,21 +30,21 @@ _NEAR = np.linspace(0.93, 1.15, 256)  # times the epsilon at which few samples m
 _SEEDS = 2**4  # of one run: 0 for all samples that count, chosen before anything is known; others for what steers
 
 
-def _seed(of: Prepared, number: int) -> int:
+def _seed(of: CovarianceRoot, number: int) -> int:
     """The seed for samples of this run: other runs have their own, so that a search may follow what those show."""
     total = int(np.float64(of.covariance.sum()).view(np.uint64))
     return (total * (MOST_COVARIANCES + 1) + len(of.root)) * _SEEDS + number
 
 
 def _deltas(
-    of: Prepared, epsilons: NDArray[np.float64], d: Direction, number: int, failure: float
+    of: CovarianceRoot, epsilons: NDArray[np.float64], d: Direction, number: int, failure: float
 ) -> NDArray[np.float64]:
     """Upper bounds on delta at `epsilons` [G], all of them right except with probability `failure`; they fall."""
     found = bins.samples(of, epsilons, d, number, _seed(of, 0), is_plain=False)
     return np.minimum(chernoff_upper_confidence(found.scale * found.mean, number, failure, found.scale), 1.0)
 
 
-def _near(of: Prepared, target: float, d: Direction, known: float, number: int) -> float:
+def _near(of: CovarianceRoot, target: float, d: Direction, known: float, number: int) -> float:
     """The epsilon, up to `known`, at which delta is `target`, approximately: few samples at each, of other seeds."""
     seeds = iter(range(1, _HALVINGS + 1))
 
@@ -55,7 +55,7 @@ def _near(of: Prepared, target: float, d: Direction, known: float, number: int) 
     return bisect(is_enough, known, 0.0, num_steps=_HALVINGS)
 
 
-def _epsilon(of: Prepared, target: float, d: Direction, known: float, rival: float) -> float:
+def _epsilon(of: CovarianceRoot, target: float, d: Direction, known: float, rival: float) -> float:
     """The least epsilon up to `known` that is found, or `rival` if that is enough; inf if there is none."""
     number = _num_samples(of)
     if rival > 0.0 and _deltas(of, np.array([rival]), d, number // _ROUGH, 0.25 * FAILURE)[0] <= target:
@@ -66,7 +66,7 @@ def _epsilon(of: Prepared, target: float, d: Direction, known: float, rival: flo
     return float(enough[0]) if len(enough) else math.inf
 
 
-def _delta(of: Prepared, epsilon: float, d: Direction, rival: float) -> float:
+def _delta(of: CovarianceRoot, epsilon: float, d: Direction, rival: float) -> float:
     number = _num_samples(of)
     if rival > 0.0:
         rough = float(_deltas(of, np.array([epsilon]), d, number // _ROUGH, 0.25 * FAILURE)[0])
@@ -75,12 +75,12 @@ def _delta(of: Prepared, epsilon: float, d: Direction, rival: float) -> float:
     return float(_deltas(of, np.array([epsilon]), d, number, 0.25 * FAILURE)[0])
 
 
-def _num_samples(of: Prepared) -> int:
+def _num_samples(of: CovarianceRoot) -> int:
     return max(min(_MOST_WORK // len(of.root), _MOST_SAMPLES), 2**13)
 
 
 def _bracket(run: BallsInBins, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    of, found, rival = bins.prepared(covariances(run)), {d: Ends(0.0, query.worst) for d in at.known}, 0.0
+    of, found, rival = bins.covariance_root(covariances(run)), {d: Ends(0.0, query.worst) for d in at.known}, 0.0
     known = 0.0
     if query is Query.EPSILON:
         known = at.ask(likely(run), query, target, at.width, wants_lower=False).upper

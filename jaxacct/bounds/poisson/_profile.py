@@ -37,7 +37,7 @@ _NUM_TILTS = 60  # exponents tried in a guess of log delta, which decides only w
 _NUMBERS = (numbers.Real, np.ndarray, Array)
 
 
-class Steps(NamedTuple):
+class PoissonSteps(NamedTuple):
     """`num_steps` steps that each record joins with probability `sampling_prob`."""
 
     sampling_prob: float
@@ -66,7 +66,7 @@ def runs_of(mechanism: RandomAllocation) -> tuple[Group[int], ...]:
 
 
 @functools.lru_cache(maxsize=8)
-def _parts(base: Any, steps: tuple[Steps, ...], direction: Direction) -> list[tuple[Pld, int]] | None:
+def _parts(base: Any, steps: tuple[PoissonSteps, ...], direction: Direction) -> list[tuple[Pld, int]] | None:
     """The steps' loss distributions; None where rounding would leave nothing of a bound."""
     runs = [PoissonSampled(base, *s) for s in steps]
     scale, count = (sum(x) for x in zip(*(DISTRIBUTION.scale(run) for run in runs), strict=True))
@@ -109,7 +109,7 @@ _NOTHING = Pld(0.0, 1.0, np.zeros(1), 1.0, Bound.UPPER, Direction.REMOVE)
 
 def poisson_pld(
     base: Any,
-    steps: tuple[Steps, ...],
+    steps: tuple[PoissonSteps, ...],
     direction: Direction,
     *,
     delta: float | None = None,

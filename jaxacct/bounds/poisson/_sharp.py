@@ -12,7 +12,7 @@ from typing import Any
 from jaxacct._method import Query
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._host_line import host_ends, is_within_reach
-from jaxacct.bounds.poisson._profile import Steps, poisson_pld
+from jaxacct.bounds.poisson._profile import PoissonSteps, poisson_pld
 from jaxacct.curves import Pld
 from jaxacct.mechanisms import Composed, PoissonSampled
 
@@ -21,7 +21,7 @@ _WIDE = 1e-4  # relative width of its ends beyond which the loss distribution is
 _FEWEST_DIGITS = -300  # least log10 of the delta at which a loss distribution is made sharp, whatever delta is asked
 
 
-def poisson_delta(base: Any, steps: tuple[Steps, ...], direction: Direction, epsilon: float) -> float:
+def poisson_delta(base: Any, steps: tuple[PoissonSteps, ...], direction: Direction, epsilon: float) -> float:
     """float: delta at `epsilon` >= 0 of Poisson-sampled steps of `base`, upper bound in one direction.
 
     Zhu, Dong & Wang 2022, Theorem 11.
@@ -32,7 +32,7 @@ def poisson_delta(base: Any, steps: tuple[Steps, ...], direction: Direction, eps
     )
 
 
-def poisson_epsilon(base: Any, steps: tuple[Steps, ...], direction: Direction, delta: float) -> float:
+def poisson_epsilon(base: Any, steps: tuple[PoissonSteps, ...], direction: Direction, delta: float) -> float:
     """float: epsilon at `delta` of Poisson-sampled steps of `base`, upper bound in one direction, or inf.
 
     Zhu, Dong & Wang 2022, Theorem 11. inf where `delta` is 0, as a share of a tiny delta may be.
@@ -47,12 +47,14 @@ def poisson_epsilon(base: Any, steps: tuple[Steps, ...], direction: Direction, d
 
 
 @functools.lru_cache(maxsize=8)
-def _pld_near(base: Any, steps: tuple[Steps, ...], direction: Direction, digits: int) -> Pld:
+def _pld_near(base: Any, steps: tuple[PoissonSteps, ...], direction: Direction, digits: int) -> Pld:
     """A loss distribution that is sharp at deltas of about 10^`digits`: one serves all questions near each other."""
     return poisson_pld(base, steps, direction, delta=10.0**digits)
 
 
-def _contour(base: Any, steps: tuple[Steps, ...], query: Query, target: float, direction: Direction) -> Ends[float]:
+def _contour(
+    base: Any, steps: tuple[PoissonSteps, ...], query: Query, target: float, direction: Direction
+) -> Ends[float]:
     run = Composed(tuple(PoissonSampled(base, *s) for s in steps))
     if not is_within_reach(run):
         return Ends(0.0, math.inf)

@@ -32,7 +32,7 @@ def pure_profile(*, window: int) -> Profile:
     return profile
 
 
-class Guarantee(NamedTuple):
+class LogGuarantee(NamedTuple):
     """The guarantee (epsilon, exp(log_delta)); each field is [L]."""
 
     epsilon: jax.Array
@@ -84,14 +84,14 @@ def log_gaussian_replacement_cost(
     return log_up(xp.log(num_reports), 16) + log_up(xp.log(num_epochs), 16) + log_up(single, 16)
 
 
-def with_replacement_cost(guarantee: Guarantee, log_cost: jax.Array) -> Guarantee:
+def with_replacement_cost(guarantee: LogGuarantee, log_cost: jax.Array) -> LogGuarantee:
     """(epsilon, delta + (1 + e^epsilon) K) [L], rounded up, from the (epsilon, delta) of pure reports.
 
     Feldman, McMillan & Talwar 2021, Lemma C.1; `log_cost` is log K.
     """
     cost = up(softplus(guarantee.epsilon), 32) + log_up(log_cost, 16)
     total = log_up(xp.logaddexp(guarantee.log_delta, cost), 16)
-    return Guarantee(guarantee.epsilon, xp.minimum(total, 0.0))
+    return LogGuarantee(guarantee.epsilon, xp.minimum(total, 0.0))
 
 
 def total_log_delta(
@@ -102,7 +102,7 @@ def total_log_delta(
     Arguments as for `total_epsilon`.
     """
     pure = profile(epsilon, num_reports, local_epsilon)
-    value = with_replacement_cost(Guarantee(epsilon, pure.log_delta.upper), log_cost).log_delta
+    value = with_replacement_cost(LogGuarantee(epsilon, pure.log_delta.upper), log_cost).log_delta
     value = xp.maximum(value, -1e4)
     return value, xp.exp(epsilon + log_cost - value) - xp.exp(xp.minimum(epsilon + pure.log_tail - value, 700.0))
 

@@ -17,7 +17,7 @@ from jaxacct._jax import jax
 from jaxacct._precision import is_traced
 from jaxacct.bounds._clones_pair import TRACED_REPORTS, clones_statics, pair_lanes, where_single
 from jaxacct.bounds.shuffle._approximate import (
-    Guarantee,
+    LogGuarantee,
     log_replacement_cost,
     pure_profile,
     total_epsilon,
@@ -68,7 +68,7 @@ def clones_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window: i
     value = clones_delta(epsilon, n, clone_prob, local, window=window).log_delta.upper
     if not pure:
         cost = log_replacement_cost(n, local, log_or_minus_inf(mechanism.mechanism.local_delta), xp.ones_like(n))
-        value = with_replacement_cost(Guarantee(epsilon, value), cost).log_delta
+        value = with_replacement_cost(LogGuarantee(epsilon, value), cost).log_delta
     return where_single(mechanism, value, 0.0)
 
 

@@ -16,7 +16,7 @@ from jaxacct import _trees
 from jaxacct._jax import jax
 from jaxacct.bounds._clones_pair import where_single
 from jaxacct.bounds.shuffle._approximate import (
-    Guarantee,
+    LogGuarantee,
     log_gaussian_replacement_cost,
     pure_profile,
     total_epsilon,
@@ -77,7 +77,7 @@ def gaussian_upper_log_delta(mechanism: Shuffled, epsilon: jax.Array, *, window:
         local = xp.broadcast_to(local_epsilon, n.shape)
         cost = log_gaussian_replacement_cost(n, local, mu, xp.ones_like(n))
         pair = clones_delta(epsilon, n, xp.exp(-local), local, window=window)
-        return with_replacement_cost(Guarantee(epsilon, pair.log_delta.upper), cost).log_delta
+        return with_replacement_cost(LogGuarantee(epsilon, pair.log_delta.upper), cost).log_delta
 
     value = xp.min(map_rows(row, xp.asarray(_LOCAL_EPSILONS, xp.float64), lanes=n), axis=0)
     return where_single(mechanism, value, 0.0)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct.bounds.shuffle._approximate import (
-    Guarantee,
+    LogGuarantee,
     log_gaussian_replacement_cost,
     pure_profile,
     total_log_delta,
@@ -61,7 +61,7 @@ class _Round:
         """The least of `local` [G] that is an epsilon at `log_delta`, as the pure delta is 0 there; inf if none is."""
         _, epsilon, log_cost = self._lanes(local)
         pure: Any = np.full_like(local, -math.inf)
-        cost = with_replacement_cost(Guarantee(epsilon, pure), log_cost).log_delta
+        cost = with_replacement_cost(LogGuarantee(epsilon, pure), log_cost).log_delta
         return float(np.min(np.where(np.asarray(cost) <= log_delta, local, math.inf)))
 
     def epsilon(self, local: float, start: float, log_delta: float, known: float) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, always, only_where
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds.blanket import has_noise
-from jaxacct.bounds.shuffle._approximate import Guarantee, log_gaussian_replacement_cost, with_replacement_cost
+from jaxacct.bounds.shuffle._approximate import LogGuarantee, log_gaussian_replacement_cost, with_replacement_cost
 from jaxacct.bounds.shuffle._which_reports import (
     GaussianRun,
     climbed,
@@ -59,7 +59,7 @@ def _log_cost(run: GaussianRun, local: float) -> Any:
 def _total(epsilon: float, log_pure: float, log_cost: Any) -> float:
     """Log of pure delta + (1 + e^epsilon) K, rounded up."""
     pure: Any = (np.array([x]) for x in (epsilon, log_pure))
-    return float(with_replacement_cost(Guarantee(*pure), log_cost).log_delta[0])
+    return float(with_replacement_cost(LogGuarantee(*pure), log_cost).log_delta[0])
 
 
 def _left(delta: float, epsilon: float, log_cost: Any) -> float:

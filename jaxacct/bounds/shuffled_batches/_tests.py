@@ -16,7 +16,7 @@ import numpy as np
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, itself
 from jaxacct._types import Bound, Direction, Ends, LastBatch
 from jaxacct.bounds._nearby import below_nearby
-from jaxacct.bounds.allocation._largest_output import Run, delta_of, epsilon_of, tests_of
+from jaxacct.bounds.allocation._largest_output import Outputs, delta_of, epsilon_of, tests_of
 from jaxacct.bounds.discrete import EXACT as TYPES
 from jaxacct.mechanisms import Composed, DiscretePair, ShuffledBatches
 
@@ -25,9 +25,9 @@ _THRESHOLDS = (-6.0, 38.0)  # between which they lie, in standard deviations
 _LEAST = 1e-250  # probability of either side of a coin that is tried
 
 
-def _run(mechanism: ShuffledBatches, num_epochs: int) -> Run:
+def _run(mechanism: ShuffledBatches, num_epochs: int) -> Outputs:
     mu = 1.0 / float(mechanism.mechanism.noise_multiplier)
-    return Run(2.0 * mu, int(mechanism.num_steps) * num_epochs, num_epochs, before=mu)
+    return Outputs(2.0 * mu, int(mechanism.num_steps) * num_epochs, num_epochs, before=mu)
 
 
 def _below(mechanism: ShuffledBatches, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:

@@ -18,7 +18,7 @@ from jaxacct.bounds.bases._base import unbounded
 from jaxacct.curves import Pld
 from jaxacct.curves._from_profile import dominating_pld
 from jaxacct.divergence.batches._blanket import MOST_LOSS
-from jaxacct.divergence.batches._profile import Epoch, Knots, epoch_delta, epoch_delta_alone, epoch_epsilon, knots
+from jaxacct.divergence.batches._profile import BatchEpoch, Knots, epoch_delta, epoch_delta_alone, epoch_epsilon, knots
 from jaxacct.mechanisms import Composed, Gaussian, PartialShuffledBatches, ReplaceOne, ShuffledBatches
 from jaxacct.special import up
 
@@ -33,18 +33,18 @@ def _shift(mechanism: Any) -> float:
     return up(1.0 / float(mechanism.mechanism.noise_multiplier), 2)
 
 
-def _whole(mechanism: ShuffledBatches, goal: float) -> Epoch:
+def _whole(mechanism: ShuffledBatches, goal: float) -> BatchEpoch:
     """One epoch of several."""
     equal = int(mechanism.num_equal)
-    return Epoch(_shift(mechanism), equal, equal, mechanism.last_batch is LastBatch.DROPPED, goal)
+    return BatchEpoch(_shift(mechanism), equal, equal, mechanism.last_batch is LastBatch.DROPPED, goal)
 
 
-def _begun(mechanism: PartialShuffledBatches, goal: float) -> Epoch:
+def _begun(mechanism: PartialShuffledBatches, goal: float) -> BatchEpoch:
     batches, done = int(mechanism.num_steps), int(mechanism.steps_done)
-    return Epoch(_shift(mechanism), batches, done, done < batches, goal)
+    return BatchEpoch(_shift(mechanism), batches, done, done < batches, goal)
 
 
-_EPOCHS: dict[type, Callable[[Any, float], Epoch]] = {ShuffledBatches: _whole, PartialShuffledBatches: _begun}
+_EPOCHS: dict[type, Callable[[Any, float], BatchEpoch]] = {ShuffledBatches: _whole, PartialShuffledBatches: _begun}
 _SIGNATURES = frozenset((kind, Gaussian) for kind in _EPOCHS)
 
 
@@ -53,7 +53,7 @@ def run_of(mechanism: Any) -> Any:
     return mechanism.mechanism if mechanism.relation is ReplaceOne.relation else mechanism
 
 
-def _epoch(mechanism: Any, goal: float) -> Epoch:
+def _epoch(mechanism: Any, goal: float) -> BatchEpoch:
     run = run_of(mechanism)
     return _EPOCHS[type(run)](run, goal)._replace(replaces=run is not mechanism)
 
@@ -117,7 +117,7 @@ SHUFFLE = BracketMethod(
 
 
 @functools.lru_cache(maxsize=32)
-def _knots(epoch: Epoch, high: float) -> tuple[Knots, Knots]:
+def _knots(epoch: BatchEpoch, high: float) -> tuple[Knots, Knots]:
     """Knots of the profile in both directions, down to the goal."""
     directions = BOTH[:1] if epoch.replaces else BOTH
     profiles = (functools.partial(epoch_delta, epoch, direction=d) for d in directions)
@@ -126,7 +126,7 @@ def _knots(epoch: Epoch, high: float) -> tuple[Knots, Knots]:
 
 
 @functools.lru_cache(maxsize=64)
-def _deviation(epoch: Epoch) -> float:
+def _deviation(epoch: BatchEpoch) -> float:
     """Approximately the standard deviation of the loss; at most that of a known batch."""
     return min(epoch.distance, _SCALE * epoch_delta(epoch, 0.0, Direction.REMOVE))
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxacct.divergence.allocation._added_plans import Guide, Plan, last_knot, other_rate, spread_of
+from jaxacct.divergence.allocation._added_plans import Guide, SamplePlan, last_knot, other_rate, spread_of
 from jaxacct.divergence.allocation._grid import Complex, Real
 from jaxacct.divergence.allocation._lines import Copies, plain_line
 from jaxacct.divergence.allocation._real import log_decay
@@ -35,7 +35,7 @@ from jaxacct.special import ULP, exp_or_inf, rows_times_rows, turn
 _KNOTS = 40  # at which delta is bounded beyond the last sample: steers tightness
 
 
-class Moments(NamedTuple):
+class AddedMoments(NamedTuple):
     """log |M(a + ib)| [R, B], its phase, log1p of its relative error, at b = k step; at least log M [R, A]."""
 
     logs: Real
@@ -44,7 +44,7 @@ class Moments(NamedTuple):
     alias: Real
 
 
-class Table:
+class ProfileSamples:
     """M(s) of rounds [R], add direction, by samples of their profiles.
 
     Args:
@@ -54,7 +54,7 @@ class Table:
       at: samples and lines of the lanes; every lane gets as many nodes as the one that needs most.
     """
 
-    def __init__(self, of: Rule, lane: Any, known: Guide, at: Plan):
+    def __init__(self, of: Rule, lane: Any, known: Guide, at: SamplePlan):
         t, num = known.steps[:, None], int(at.num_nodes.max())
         self._known, self._step = known, at.step[lane, None]
         self._sigma, self._tau = of.sigma[lane], 1.0 / (of.sigma[lane] * np.sqrt(t))
@@ -140,8 +140,8 @@ class Table:
         error = errors + 32.0 * ULP * (np.abs(pole) + np.abs(sums)) + 8.0 * ULP * np.abs(b) * sizes
         return s * (s - 1.0) * step * total, factor * step * error
 
-    def __call__(self, order: Real, spacing: Real, count: int, alias_orders: Real) -> Moments:
-        """`Moments` (a class) at s = order + ib, b = k `spacing`, k < `count`, and at real orders [R, A]."""
+    def __call__(self, order: Real, spacing: Real, count: int, alias_orders: Real) -> AddedMoments:
+        """`AddedMoments` (a class) at s = order + ib, b = k `spacing`, k < `count`, and at real orders [R, A]."""
         every = np.concatenate([order[:, None], alias_orders], axis=1)
         weights, errors, sizes, _ = self._sums(every)
         errors = errors + self._beyond(every) / self._step
@@ -167,7 +167,7 @@ class Table:
         logs = np.where(sound, np.log(np.where(sound, size, 1.0)), 0.0)
         logs = np.where(sound, logs, logs[:, :1])  # as large as it may be, beside the infinite error
         phase = np.where(sound, np.angle(np.where(sound, moment, 1.0)), 0.0)
-        return Moments(logs, phase, np.where(sound, log_error, np.inf), log_alias)
+        return AddedMoments(logs, phase, np.where(sound, log_error, np.inf), log_alias)
 
     def decay(self, heights: Real) -> Real:
         """Upper bounds [R, B] on log |M(a + ib)/M(a)| for every b >= `heights` [R, B]."""

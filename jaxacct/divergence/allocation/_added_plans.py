@@ -38,15 +38,15 @@ _SERIES_ERROR = 1e-11
 _LEAST_SERIES = 1e-280  # smaller coefficients are not used: what underflow took from larger ones is below 1e-300
 
 
-class Saddles(NamedTuple):
+class AddedSaddles(NamedTuple):
     """Steering only: orders a [L, K], increasing, and approximate log M(a) of a round of mean length."""
 
     orders: Real
     logs: Real
 
 
-def saddles(of: Rule, steps: Real, scale: Real) -> Saddles:
-    """`Saddles` (a class) for rounds of `steps` [L]; `scale` [L] is about the deviation of the composed loss.
+def saddles(of: Rule, steps: Real, scale: Real) -> AddedSaddles:
+    """`AddedSaddles` (a class) for rounds of `steps` [L]; `scale` [L] is about the deviation of the composed loss.
 
     E X^-p is the integral of u^{p-1} E e^{-uX} over Gamma(p): the saddle point u of either, beside that at X = 1.
     """
@@ -57,7 +57,7 @@ def saddles(of: Rule, steps: Real, scale: Real) -> Saddles:
     logs = logs + 0.5 * np.log(p / np.maximum(p - u * u * variance / steps[:, None], 1e-3 * p))
     rising = p > np.concatenate([np.zeros((len(p), 1)), np.maximum.accumulate(p, axis=1)[:, :-1]], axis=1)
     logs = np.where((log_total > -46.0) & rising, np.maximum(logs, 1e-12), np.inf)
-    return Saddles(1.0 + np.maximum.accumulate(p, axis=1), logs)
+    return AddedSaddles(1.0 + np.maximum.accumulate(p, axis=1), logs)
 
 
 class Guide(NamedTuple):
@@ -186,7 +186,7 @@ def other_rate(known: Guide, a: Real) -> tuple[Real, Real]:
     return rates, np.broadcast_to(known.log_markov[:, None], rates.shape)
 
 
-class Plan(NamedTuple):
+class SamplePlan(NamedTuple):
     """Samples and lines of the lanes [L]: the step in epsilon, how many on either side of 0; centres and nodes."""
 
     step: Real
@@ -197,8 +197,8 @@ class Plan(NamedTuple):
     num_nodes: Any  # whole, a multiple of INNER; 0 where no line would do
 
 
-def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Plan:
-    """`Plan` (a class) for moments of one order a lane [L], imaginary parts to `height` [L]."""
+def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> SamplePlan:
+    """`SamplePlan` (a class) for moments of one order a lane [L], imaginary parts to `height` [L]."""
     num, t = len(order), known.steps
     a = order[lane]
     spread = spread_of(of, lane, t)
@@ -241,7 +241,7 @@ def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Plan:
     usable = np.isfinite(count) & (count <= _MOST_NODES) & (loss < _MOST_LOSS) & enough.any(1)
     usable = usable & (samples[0] + samples[1] <= _MOST_SAMPLES)
     own_count, other_count = (np.where(usable, x, 2.0).astype(int) for x in samples)
-    return Plan(step, own_count, other_count, per_step, spacing, np.where(usable, count, 0).astype(int))
+    return SamplePlan(step, own_count, other_count, per_step, spacing, np.where(usable, count, 0).astype(int))
 
 
 def _least(lane: Any, x: Real, num: int) -> Real:

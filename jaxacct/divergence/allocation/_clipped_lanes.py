@@ -36,7 +36,7 @@ import numpy as np
 from jaxacct.divergence.allocation._grid import SHARPNESS, Real, step_weights
 from jaxacct.divergence.allocation._lines import log_of_transform
 from jaxacct.divergence.allocation._log_gamma import log_gamma
-from jaxacct.divergence.allocation._nodes import Nodes, rounded_up
+from jaxacct.divergence.allocation._nodes import NodeSum, rounded_up
 from jaxacct.divergence.allocation._real import high_mass, log_cut_transform, log_decay, rough_transform
 from jaxacct.divergence.allocation._rule import Cut, Rule, cuts
 from jaxacct.divergence.allocation._transform import INNER, transform
@@ -57,7 +57,7 @@ _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0]) 
 _MOST_NODES = 4096  # of a line: longer ones are left to other methods
 
 
-class Saddles(NamedTuple):
+class ClippedSaddles(NamedTuple):
     """Steering only: orders a [L, K], increasing, approximate log M(a) of one round, and their tilts."""
 
     orders: Real
@@ -111,8 +111,8 @@ def clipping(of: Rule, lane: Any, steps: Real, times: Real, mass: Real) -> Clipp
     return Clipping(of, cut, dropped)
 
 
-def saddles(at: Clipping, steps: Real) -> Saddles:
-    """`Saddles` (a class) of rounds of mean length `steps` [L]: M(a) by the saddle point in the tilt."""
+def saddles(at: Clipping, steps: Real) -> ClippedSaddles:
+    """`ClippedSaddles` (a class) of rounds of mean length `steps` [L]: M(a) by the saddle point in the tilt."""
     most, t = (at.cut.rate[:, 0] * steps)[:, None], steps[:, None]
     x = np.minimum(np.log(0.2 / most), -3.0)
     tilts = most / (1.0 + np.exp(-x - (5.0 - x) * np.linspace(0.0, 1.0, _COARSE)))
@@ -126,7 +126,7 @@ def saddles(at: Clipping, steps: Real) -> Saddles:
     further = (order[:, -1:] - 1.0) * _FURTHER
     beyond = further * (np.log(further / tilts[:, -1:]) - 1.0) + whole[:, -1:]
     tail = np.ones_like(further)
-    return Saddles(
+    return ClippedSaddles(
         np.concatenate([order - 1.0, further], axis=1),
         np.concatenate([logs, np.where(further > 1.0005, np.maximum(beyond, 1e-12), np.inf)], axis=1),
         np.concatenate([tilts, tilts[:, -1:] * tail], axis=1),
@@ -134,7 +134,7 @@ def saddles(at: Clipping, steps: Real) -> Saddles:
     )
 
 
-def guesses(at: Clipping, steps: Real, known: Saddles, orders: Real) -> Real:
+def guesses(at: Clipping, steps: Real, known: ClippedSaddles, orders: Real) -> Real:
     """Approximate log M [L, A] at real orders [L, A]: steering only.
 
     As if log X were the sum of the logarithms of 1 + W_i/t: close where X is near 1.
@@ -150,7 +150,7 @@ def guesses(at: Clipping, steps: Real, known: Saddles, orders: Real) -> Real:
     return np.maximum(np.fmin(found, markov.min(2)), 1e-12)
 
 
-def saddle_of(at: Clipping, steps: Real, known: Saddles, order: Real) -> tuple[Real, Real, Real]:
+def saddle_of(at: Clipping, steps: Real, known: ClippedSaddles, order: Real) -> tuple[Real, Real, Real]:
     """Approximate tilt of the saddle point of M(order) [L], its width in log l, and the variance of X so tilted."""
     every = np.arange(len(order))
     above = np.clip((known.orders < order[:, None]).sum(1), 1, known.orders.shape[1] - 1)
@@ -247,7 +247,7 @@ def lines(at: Clipping, lane: Any, known: Bounds, order: Real, height: Real, log
     return Lines(centre, spacing, np.where(usable, count, 0).astype(int))
 
 
-class Moments(NamedTuple):
+class ClippedMoments(NamedTuple):
     """log |M(a + ib)| [R, B], its phase and the relative error of M at b = k step; at least log M [R, A]."""
 
     logs: Real
@@ -256,7 +256,7 @@ class Moments(NamedTuple):
     alias: Real
 
 
-class Table:
+class LineSums:
     """M(s) of rounds [R], the largest ratios taken away, by sums over the lines of their lanes.
 
     Args:
@@ -285,10 +285,10 @@ class Table:
         # both halves of the line
         halves = ((log_z.conj(), log_z), (terms.conj(), terms), (relative, relative))
         wholes = (np.concatenate([left, right[:, 1:]], axis=1) for left, right in halves)
-        self._nodes = [Nodes(*of) for of in zip(*wholes, strict=True)]
+        self._nodes = [NodeSum(*of) for of in zip(*wholes, strict=True)]
 
-    def __call__(self, order: Real, step: Real, count: int, alias_orders: Real) -> Moments:
-        """`Moments` (a class) at s = order + ib, b = k `step`, k < `count`, and at real orders [R, A]."""
+    def __call__(self, order: Real, step: Real, count: int, alias_orders: Real) -> ClippedMoments:
+        """`ClippedMoments` (a class) at s = order + ib, b = k `step`, k < `count`, and at real orders [R, A]."""
         every = zip(self._nodes, order.tolist(), step.tolist(), strict=True)
         sums = (nodes.powers(a, spacing, count) for nodes, a, spacing in every)
         found = self._moments(order[:, None], step[:, None] * np.arange(count), sums)
@@ -296,7 +296,7 @@ class Table:
         sums = (nodes.real(orders) for nodes, orders in zip(self._nodes, alias_orders, strict=True))
         log_real, _, error = self._moments(alias_orders, 0.0, sums)
         markov = self._known.markov(alias_orders).min(2)
-        return Moments(*found, np.maximum(np.fmin(rounded_up(log_real, error), markov), 0.0))
+        return ClippedMoments(*found, np.maximum(np.fmin(rounded_up(log_real, error), markov), 0.0))
 
     def _moments(
         self, orders: Real, b: Real | float, sums: Iterable[tuple[Any, Real, Real]]

@@ -28,7 +28,7 @@ MAX_NODES = 2**14  # a line that needs more gives the trivial bound: it limits t
 _BLOCK = 4 * INNER  # nodes of a line for one question are a multiple of it
 
 
-class Bracket(NamedTuple):
+class BoundedValue(NamedTuple):
     """A value, its derivative in x, and bounds on its error, [R, J] each."""
 
     value: Real
@@ -62,7 +62,7 @@ class Copies(NamedTuple):
         return behind + np.where(is_beyond, 0.0, np.exp(np.minimum(ahead, 700.0)))
 
 
-class Line(NamedTuple):
+class Trapezoids(NamedTuple):
     """The trapezoids (1) on vertical lines: their terms, and what bounds their errors; [R, 1] if not said.
 
     At x the terms are e^{log_scale} e^{z (x + shift)} terms.
@@ -107,12 +107,12 @@ class Line(NamedTuple):
         copies = self.copies(x, self.centre, 2.0 * math.pi / self.spacing)
         return scale * self._sums(self.terms, moved), error, error + copies
 
-    def __call__(self, x: Real) -> Bracket:
+    def __call__(self, x: Real) -> BoundedValue:
         """The bracket [R, J] at arguments `x` [R, J]."""
         value, above, below = self.values(x)
         moved = x + self.shift
         slope = np.exp(self.centre * moved + self.log_scale) * self._sums(self._nodes * self.terms, moved)
-        return Bracket(value, slope, above, below)
+        return BoundedValue(value, slope, above, below)
 
 
 def num_nodes(period: float, log_sizes: Real, heights: Real, floor: float) -> tuple[int, float]:
@@ -157,7 +157,7 @@ def expm1(z: Complex) -> Complex:
 
 def _line(
     centre: Real, spacing: Real, log_phi: Complex, relative: Real, log_tail: Real, shift: float, copies: Copies
-) -> Line:
+) -> Trapezoids:
     """The lines through `centre` [R, 1] from log Phi [R, N] at their nodes and the relative error [R, N] of Phi."""
     log_pole = 2.0 * complex_log(centre + 1j * spacing * np.arange(log_phi.shape[1]))
     log_terms = log_phi - log_pole + np.log(spacing / math.pi)
@@ -165,7 +165,7 @@ def _line(
     relative = relative + 8.0 * ULP * (4.0 + np.abs(log_phi) + np.abs(log_pole))
     log_scale = log_terms.real.max(1, keepdims=True)
     terms = complex_exp(log_terms - log_scale)
-    return Line(centre, spacing, terms, log_scale, relative, log_tail, shift, copies)
+    return Trapezoids(centre, spacing, terms, log_scale, relative, log_tail, shift, copies)
 
 
 def plain_line(
@@ -178,8 +178,8 @@ def plain_line(
     log_tail: Real,
     copies: Copies,
     lane: Any = slice(None),
-) -> Line:
-    """`Line` of `num` nodes for all n steps weighted by Q of `cut`, or, without cutoff, for the whole law.
+) -> Trapezoids:
+    """`Trapezoids` of `num` nodes for all n steps weighted by Q of `cut`, or, without cutoff, for the whole law.
 
     Args:
       of, cut: the step's ratio, lanes [L].
@@ -212,8 +212,8 @@ def difference_line(
     num: int,
     log_tail: Real,
     copies: Copies,
-) -> Line:
-    """`Line` for the whole law less that of all steps weighted by Q, as `plain_line`: Phi = A^n - (A - H)^n.
+) -> Trapezoids:
+    """`Trapezoids` for the whole law less that of all steps weighted by Q, as `plain_line`: Phi = A^n - (A - H)^n.
 
     A = E e^{-uW} and H = E[e^{-uW} (1 - Q)]. The error is bounded by the derivatives, n (A^(n-1) - (A - H)^(n-1)) in A
     and n (A - H)^(n-1) in H, over all values within the errors of A and H.

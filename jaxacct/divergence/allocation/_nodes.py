@@ -13,7 +13,7 @@ _GROWTH = 32.0  # in log: how far terms may change relative to each other within
 SMALL = 100.0  # in log: terms this far below the largest are not distinguished
 
 
-class Nodes(NamedTuple):
+class NodeSum(NamedTuple):
     """Terms of a sum over nodes: sum_n e^{log_terms_n} z_n^{-s}."""
 
     log_z: Complex  # [N]

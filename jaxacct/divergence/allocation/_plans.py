@@ -23,9 +23,9 @@ from jaxacct.divergence.allocation._grid import (
 )
 from jaxacct.divergence.allocation._lines import (
     MAX_NODES,
-    Bracket,
+    BoundedValue,
     Copies,
-    Line,
+    Trapezoids,
     difference_line,
     num_nodes,
     plain_line,
@@ -55,7 +55,7 @@ _FAR = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # over the high line's c: 
 _HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)  # over a first guess of the line's height: where its decay is bounded
 
 
-class Setting(NamedTuple):
+class Prefix(NamedTuple):
     """What all lines for one noise multiplier and one prefix of an epoch share."""
 
     of: Rule  # of one lane
@@ -80,40 +80,40 @@ class Setting(NamedTuple):
 
     def line(
         self, make: Any, cut: Cut | None, centre: float, period: float, num: int, log_tail: float, copies: Copies
-    ) -> Line:
-        """`Line` made by `make` (`plain_line` or `difference_line`) through one float."""
+    ) -> Trapezoids:
+        """`Trapezoids` made by `make` (`plain_line` or `difference_line`) through one float."""
         steps = np.array([[self.n]]), np.array([[self.t]])
         along = np.array([centre / self.t]), np.array([2.0 * math.pi / (period * self.t)])
-        found: Line = make(self.of, cut, steps, *along, num, np.array([[log_tail]]), copies)
+        found: Trapezoids = make(self.of, cut, steps, *along, num, np.array([[log_tail]]), copies)
         return found
 
 
-def setting(noise_multiplier: float, num_steps: float, steps_done: float) -> Setting:
-    """`Setting`, floats: after `steps_done` steps of an epoch of `num_steps`.
+def prefix(noise_multiplier: float, num_steps: float, steps_done: float) -> Prefix:
+    """`Prefix`, floats: after `steps_done` steps of an epoch of `num_steps`.
 
     E|X - 1| is at most the standard deviation of X, and at most 2 n/t.
     """
     spread = math.sqrt(math.expm1(min(noise_multiplier**-2.0, 700.0)) * steps_done) / num_steps
     least = min(spread, 2.0 * steps_done / num_steps)
-    return Setting(one_rule(noise_multiplier, profile_shape(noise_multiplier)), steps_done, num_steps, least)
+    return Prefix(one_rule(noise_multiplier, profile_shape(noise_multiplier)), steps_done, num_steps, least)
 
 
 class Remove(NamedTuple):
     """The parts of E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0; a bound in place of a line not needed."""
 
-    low: Line | None  # all steps weighted by Q
+    low: Trapezoids | None  # all steps weighted by Q
     low_centres: Real  # [K], c < 0 of Chernoff bounds on low
     low_logs: Real  # [K], log of its transform there
-    high: Line | None  # the rest: at least one high step
+    high: Trapezoids | None  # the rest: at least one high step
     share: float  # at least mean - x mass + high(x)
     mass: float  # of the measure behind `high`
     mean: float  # E(X-1) of that measure
     mass_error: float  # relative, of both
 
-    def __call__(self, x: Real) -> Bracket:
+    def __call__(self, x: Real) -> BoundedValue:
         """The bracket [1, J] of E(X-1-x)_+ at arguments `x` [1, J]."""
         zero = np.zeros_like(x)
-        low = high = Bracket(zero, zero, zero, zero)
+        low = high = BoundedValue(zero, zero, zero, zero)
         if self.low is not None:
             low = self.low(x)
         else:
@@ -125,27 +125,27 @@ class Remove(NamedTuple):
             line = self.high(x)
             value, slope = line.value + self.mean - x * self.mass, line.slope - self.mass
             rounding = self.mass_error * (self.mean + x * self.mass)
-            high = Bracket(value, slope, line.above + rounding, line.below + rounding)
-        return Bracket(*(a + b for a, b in zip(low, high, strict=True)))
+            high = BoundedValue(value, slope, line.above + rounding, line.below + rounding)
+        return BoundedValue(*(a + b for a, b in zip(low, high, strict=True)))
 
 
-def _high_moments(at: Setting, mass: Real, mean: Real) -> tuple[Real, Real]:
+def _high_moments(at: Prefix, mass: Real, mean: Real) -> tuple[Real, Real]:
     """The mass and E(X-1) of the measure of at least one high step, from E[1 - Q] and E[W (1 - Q)]."""
     log_low = np.log1p(-np.minimum(mass, 1.0 - 2.0**-53))
     return -np.expm1(at.n * log_low), at.reach * np.exp((at.n - 1.0) * log_low) * mean
 
 
-def _past_all(at: Setting, x: float) -> float:
+def _past_all(at: Prefix, x: float) -> float:
     """A period beyond which no copy lies ahead, where the measure ends at -reach."""
     return (x + at.reach) * (1.0 + 1e-6)
 
 
-def _share(at: Setting, mass: Any, mean: Any) -> Any:
+def _share(at: Prefix, mass: Any, mean: Any) -> Any:
     """At least E[(X-1)_+; some step high] <= n E[|W_1|/t + E|X-1|; step 1 high], from the same."""
     return 1.01 * (at.reach * (mean + 2.0 * mass) + at.n * mass * at.spread)
 
 
-def plan_remove(at: Setting, x: float) -> Remove:
+def plan_remove(at: Prefix, x: float) -> Remove:
     """`Remove` (two lines, or bounds on them) for arguments near one float `x` >= 0.
 
     Of the cutoff's rates and the tilts that are tried, it takes those whose lines have about the fewest nodes, where
@@ -218,7 +218,7 @@ def plan_remove(at: Setting, x: float) -> Remove:
     )
 
 
-def _low_periods(at: Setting, x: float, tilts: Real, logs: Real, floor: float) -> Real:
+def _low_periods(at: Prefix, x: float, tilts: Real, logs: Real, floor: float) -> Real:
     """Periods [.., U] at which the copies on low lines of `tilts` [.., U] are about e^floor.
 
     `logs` [.., U] are logarithms of the measure's transform there: the further tilts bound the copies ahead.
@@ -230,8 +230,8 @@ def _low_periods(at: Setting, x: float, tilts: Real, logs: Real, floor: float) -
 
 
 def _low_line(
-    at: Setting, cut: Cut, centre: float, period: float, x: float, floor: float, height: float, copies: Copies
-) -> Line:
+    at: Prefix, cut: Cut, centre: float, period: float, x: float, floor: float, height: float, copies: Copies
+) -> Trapezoids:
     """The line for all steps low, about `height` high: as many nodes as the tail needs to fall below e^floor."""
     heights = height * _HEIGHTS
     decay = at.n * log_decay(at.of, cut, np.array([centre / at.t]), heights[None] / at.t)[0]
@@ -240,7 +240,7 @@ def _low_line(
 
 
 def _high_line(
-    at: Setting,
+    at: Prefix,
     cut: Cut,
     centre: float,
     period: float,
@@ -249,7 +249,7 @@ def _high_line(
     height: float,
     log_top: float,
     copies: Copies,
-) -> Line:
+) -> Trapezoids:
     """The line for at least one high step; `log_top` is log |Phi| of the whole law at `centre`."""
     # |A^n - (A - H)^n| <= n |H| max^(n-1), and |A|, |A - H| are largest on the real axis
     heights = height * _HEIGHTS
@@ -268,7 +268,7 @@ class Saddles(NamedTuple):
     log_value: Real  # [K], roughly log E(x - (X-1))_+ there, by the saddle point
 
 
-def saddles(at: Setting) -> Saddles:
+def saddles(at: Prefix) -> Saddles:
     """`Saddles`, arrays [K]: steering for `plan_add`. Only its `logs` also enter error bounds, as Chernoff bounds."""
     c = np.geomspace(0.3 / at.spread, 1e6 * at.t, 128)
     logs = at.log_transform(c)
@@ -280,8 +280,8 @@ def saddles(at: Setting) -> Saddles:
     return Saddles(c[keep], logs[keep], x[keep], value[keep])
 
 
-def plan_add(at: Setting, guide: Saddles, x: float) -> Line:
-    """`Line` for E(x - (X-1))_+ at arguments near one float `x` <= 0, chosen by `guide`."""
+def plan_add(at: Prefix, guide: Saddles, x: float) -> Trapezoids:
+    """`Trapezoids` for E(x - (X-1))_+ at arguments near one float `x` <= 0, chosen by `guide`."""
     j = int(np.abs(guide.x - x).argmin())
     centre, floor = float(guide.c[j]), float(guide.log_value[j]) - _DIGITS
     far = guide.c > 1.2 * centre

@@ -18,8 +18,8 @@ import numpy as np
 
 from jaxacct._types import Direction, Ends
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.divergence.allocation._lines import Bracket, Line
-from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, saddles, setting
+from jaxacct.divergence.allocation._lines import BoundedValue, Trapezoids
+from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, prefix, saddles
 from jaxacct.special import ULP, rows_times
 
 # The range of noise multipliers that is answered; outside it the bounds are trivial. With less noise the grids would
@@ -57,32 +57,32 @@ class AllocationProfile:
         self._removes = direction is Direction.REMOVE
         self._last = _MOST_LOG - math.log(num_steps) if self._valid and self._removes else math.inf
         if self._valid:
-            self._at = setting(float(noise_multiplier), float(num_steps), float(done))
+            self._at = prefix(float(noise_multiplier), float(num_steps), float(done))
             with np.errstate(all="ignore"):
                 self._guide = None if self._removes else saddles(self._at)
             self._valid = self._guide is None or len(self._guide.c) > 1
 
-    def _planned(self, epsilon: float) -> Line | Remove:
+    def _planned(self, epsilon: float) -> Trapezoids | Remove:
         """Lines planned for one epsilon >= 0: their bounds hold anywhere and are meant to be tight near it."""
         with np.errstate(all="ignore"):  # what overflows fails closed
             if self._guide is None:
                 return plan_remove(self._at, math.expm1(epsilon))
             return plan_add(self._at, self._guide, math.expm1(-epsilon))
 
-    def _evaluated(self, lines: Line | Remove, epsilon: Real) -> Bracket:
+    def _evaluated(self, lines: Trapezoids | Remove, epsilon: Real) -> BoundedValue:
         """delta, its derivative by epsilon, and its errors, at each epsilon [J]."""
         with np.errstate(all="ignore"):
             x = np.expm1(epsilon if self._removes else -epsilon)
-            found = Bracket(*(y[0] for y in lines(x[None])))
+            found = BoundedValue(*(y[0] for y in lines(x[None])))
             moved = 4.0 * ULP * np.abs(x * found.slope)  # x is rounded
             above, below = found.above + moved, found.below + moved
             if self._removes:
-                return Bracket(found.value, found.slope * (1.0 + x), above, below)
+                return BoundedValue(found.value, found.slope * (1.0 + x), above, below)
             scale = np.exp(epsilon)
             rounding = 8.0 * ULP * scale * np.abs(found.value)
             wide = scale * (1.0 + 8.0 * ULP)
             slope = scale * found.value - found.slope
-            return Bracket(scale * found.value, slope, wide * above + rounding, wide * below + rounding)
+            return BoundedValue(scale * found.value, slope, wide * above + rounding, wide * below + rounding)
 
     def delta(self, epsilon: Real) -> Ends[Real]:
         """`Ends` [J]: certified bounds on delta at each `epsilon` [J] >= 0, by lines planned for each."""
@@ -125,7 +125,7 @@ class AllocationProfile:
         logs = np.log(np.maximum(np.minimum(jump, at.spread) + bulk, 1e-300))
         return float(np.log1p(np.exp(np.interp(-target, -logs, np.log(x)))))
 
-    def _root(self, lines: Line | Remove, start: float, delta: float) -> tuple[float, float, float]:
+    def _root(self, lines: Trapezoids | Remove, start: float, delta: float) -> tuple[float, float, float]:
         """The epsilon >= 0 at which these lines give `delta`, by Newton's method on log delta; its slope and error."""
         x, slope, error = start, 0.0, math.inf
         for _ in range(_MAX_NEWTON):
@@ -141,7 +141,7 @@ class AllocationProfile:
                 break
         return x, slope, error
 
-    def _confirmed(self, lines: Line | Remove, root: float, step: float, delta: float) -> Ends[Real]:
+    def _confirmed(self, lines: Trapezoids | Remove, root: float, step: float, delta: float) -> Ends[Real]:
         """Ends `step` or more from the root: at the lower one delta is certified >= `delta`, at the upper one <= it."""
         lower, upper = 0.0, math.inf
         tries, step = (12, step) if math.isfinite(step) else (1, 0.0)  # of a root without bounds: is it 0?

@@ -30,7 +30,7 @@ from jaxacct.divergence.allocation._correlations import BLOCK, correlated, corre
 from jaxacct.divergence.allocation._grid import Complex, Real, log_ratio, product
 from jaxacct.divergence.allocation._lines import expm1, log1p
 from jaxacct.divergence.allocation._log_gamma import log_gamma
-from jaxacct.divergence.allocation._nodes import SMALL, Nodes, rounded_up
+from jaxacct.divergence.allocation._nodes import SMALL, NodeSum, rounded_up
 from jaxacct.divergence.allocation._powers import integer_log_moments
 from jaxacct.divergence.allocation._real import log_transform
 from jaxacct.divergence.allocation._rule import Rule, Shape, one_rule
@@ -293,7 +293,7 @@ class RayMoments:
             logs = np.logaddexp(logs, tail + whole - p * (np.log(c) + mean) + 0.5 * (p * self._tau) ** 2)
         return (logs + 0.5 * (turns / self._tau) ** 2).min(-1) + (self._power - orders)[:, None] * v
 
-    def _terms(self, sums: _Sums) -> Nodes:
+    def _terms(self, sums: _Sums) -> NodeSum:
         t, (value, error, base, small) = self._t, sums
         with np.errstate(all="ignore"):
             size = np.abs(base)
@@ -319,7 +319,7 @@ class RayMoments:
         v = (place + math.log(t)) + rest
         log_u = v + 1j * self._angle
         whole = whole + self._power * self._place_errors(log_u)
-        return Nodes(log_u.conj(), (log_k + self._power * log_u + math.log(self._h)).conj(), whole)
+        return NodeSum(log_u.conj(), (log_k + self._power * log_u + math.log(self._h)).conj(), whole)
 
     def _place_errors(self, log_u: Complex) -> Real:
         """Bound on the error of log u, and of its product with a number over that number."""

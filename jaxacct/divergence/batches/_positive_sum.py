@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct.divergence.batches._powers import Atoms, Powers, Steps, log_psi, psi
+from jaxacct.divergence.batches._powers import Atoms, AtomSteps, Powers, log_psi, psi
 from jaxacct.special import ULP, rows_times, rows_times_rows
 
 # These steer cost and tightness only.
@@ -45,7 +45,7 @@ _LEAST_VARIANCE = 1e-250  # smaller ones, and quotients by them, are near the en
 _APART, _FINER, _CLOSE = 16.0, 8.0, 0.1  # how far apart, in deviations of a term; then how much nearer; and till when
 
 
-def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
+def positive_sum(first: Atoms, steps: AtomSteps, log_goal: float) -> float:
     """A float >= 0, an upper bound on the sum over k of r^k E(X + L_1 + .. + L_(n - k))_+; inf where nothing is known.
 
     Args:
@@ -76,7 +76,7 @@ def positive_sum(first: Atoms, steps: Steps, log_goal: float) -> float:
     order = min(order, (_FARTHEST - 2.0 * min(log_goal - math.log(most), 0.0)) / max(drift, 1e-3 * most))
     least = -min(most, _FALL / order)
 
-    def clipped(first: Atoms, law: Atoms) -> tuple[Atoms, Steps, float]:
+    def clipped(first: Atoms, law: Atoms) -> tuple[Atoms, AtomSteps, float]:
         # (x + y)_+ <= x_+ + y_+: what values have beyond `most` is added, and smaller ones are raised
         beyond = float((first.mass * np.maximum(first.value - most, 0.0)).sum())
         beyond += weight * count * float((law.mass * np.maximum(law.value - most, 0.0)).sum())
@@ -168,7 +168,7 @@ def _moments(atoms: Atoms, orders: Any) -> Any:
     return np.exp(np.clip(np.multiply.outer(orders, atoms.value), -700.0, 700.0)) * atoms.mass
 
 
-def _markov(first: Atoms, steps: Steps, order: float) -> float:
+def _markov(first: Atoms, steps: AtomSteps, order: float) -> float:
     """E(T)_+ <= E e^(c T) / (e c) for the best c of some, rounded up."""
     orders = order * _ORDERS
     largest = orders * max(float(np.abs(first.value).max()), float(np.abs(steps.law.value).max()))
@@ -191,7 +191,7 @@ class _Plan(NamedTuple):
     log_goal: float
 
 
-def _planned(first: Atoms, steps: Steps, order: float, log_goal: float, log_size: float | None) -> _Plan | None:
+def _planned(first: Atoms, steps: AtomSteps, order: float, log_goal: float, log_size: float | None) -> _Plan | None:
     """The order that asks for the fewest points, of those near where the integrand is least."""
     orders, law = order * _ORDERS, steps.law
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -256,7 +256,7 @@ def _tilted(lattice: _Lattice, order: float, size: int) -> tuple[Any, float]:
     return found, error + 8.0 * ULP * math.log2(size) * norm
 
 
-def _by_transform(first: Atoms, steps: Steps, plan: _Plan, size: int) -> float:
+def _by_transform(first: Atoms, steps: AtomSteps, plan: _Plan, size: int) -> float:
     """All nodes of a lattice, by one transform of each law."""
     step = plan.period / size
     found = []
@@ -274,7 +274,7 @@ def _by_transform(first: Atoms, steps: Steps, plan: _Plan, size: int) -> float:
     return _total(lead, lead_error, powers, weight, scale)
 
 
-def _by_nodes(first: Atoms, steps: Steps, plan: _Plan) -> float:
+def _by_nodes(first: Atoms, steps: AtomSteps, plan: _Plan) -> float:
     """The first nodes of a lattice one by one, plus an upper bound on all others."""
     law, count, c, goal = steps.law, steps.most_steps, plan.order, math.exp(plan.log_goal)
     often = min(1.0 / steps.blank, steps.terms) * float(first.mass.sum())
@@ -339,7 +339,7 @@ def _end_of(value: Any, mass: Any, goal: float) -> float:
     return float(value[min(max(at - 1, 0), len(value) - 1)])
 
 
-def _fallen(few: Atoms, shares: Any, rest: float, step: float, steps: Steps) -> float:
+def _fallen(few: Atoms, shares: Any, rest: float, step: float, steps: AtomSteps) -> float:
     """A height beyond which, up to half a turn of the lattice, Psi is e^-`_DECAY` of what it is on the axis; or inf.
 
     `shares` are the tilted masses, `rest` what is at 0, together phi(c), of variance V. At height w,  |phi|^2 =

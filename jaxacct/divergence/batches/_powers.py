@@ -22,7 +22,7 @@ class Atoms(NamedTuple):
     mass: NDArray[np.float64]
 
 
-class Steps(NamedTuple):
+class AtomSteps(NamedTuple):
     """Independent steps of one law, and how many.
 
     Attributes:
@@ -40,7 +40,7 @@ class Steps(NamedTuple):
     blank: float
 
 
-def log_psi(excess: Any, steps: Steps) -> Any:
+def log_psi(excess: Any, steps: AtomSteps) -> Any:
     """An array [..]: log Psi where phi = 1 + `excess`, both real and phi > 0."""
     count, gamma = steps.terms, steps.blank
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -69,7 +69,7 @@ def _expm1(real: Any, imaginary: Any) -> Any:
     return np.expm1(real) - 2.0 * grown * half * half + 1j * grown * np.sin(imaginary)
 
 
-def psi(excess: Any, error: Any, steps: Steps, scale: float) -> Powers:
+def psi(excess: Any, error: Any, steps: AtomSteps, scale: float) -> Powers:
     """NamedTuple: Psi where phi = 1 + `excess`, complex, which errs by at most `error`; 0 where it is negligible."""
     modulus = np.hypot(1.0 + excess.real, excess.imag)
     # 1 + excess is rounded once; where it is small its logarithm is that of the rounded number
@@ -83,7 +83,7 @@ def psi(excess: Any, error: Any, steps: Steps, scale: float) -> Powers:
     return Powers(value, error, most)
 
 
-def _of_some(excess: Any, off: Any, most: Any, steps: Steps, scale: float) -> tuple[Any, Any]:
+def _of_some(excess: Any, off: Any, most: Any, steps: AtomSteps, scale: float) -> tuple[Any, Any]:
     """Psi over e^`scale` and its error, where phi = 1 + `excess` is off by `off` and |Psi| at most `most`.
 
     With m = n - K + 1, b the larger of phi and r in modulus, a the other, and y = log(a / b), Re y <= 0, it is

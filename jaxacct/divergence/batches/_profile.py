@@ -17,7 +17,7 @@ from jaxacct._types import Direction, Ends
 from jaxacct.divergence.batches._blanket import MOST_LOSS, BlanketLaw, blanket_law
 from jaxacct.divergence.batches._one_step import StepLaw, replaced_step_law, step_law
 from jaxacct.divergence.batches._positive_sum import positive_sum
-from jaxacct.divergence.batches._powers import Atoms, Steps
+from jaxacct.divergence.batches._powers import Atoms, AtomSteps
 from jaxacct.divergence.batches._replaced import ReplacedLaw, replaced_law
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import LEAST_NORMAL, ULP
@@ -42,7 +42,7 @@ _PLACES = 4  # in an octave of epsilons, where the least delta is looked for
 _REST = 4e-3  # share of delta up to which the remaining part is not looked at
 
 
-class Epoch(NamedTuple):
+class BatchEpoch(NamedTuple):
     """One epoch, or the part of it that is done, and what is asked about it.
 
     Attributes:
@@ -84,7 +84,7 @@ def law_for(shift: float, num_batches: int, cut: float, *, replaces: bool) -> Bl
     return (replaced_law if replaces else blanket_law)(shift, num_batches, cut)
 
 
-def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
+def epoch_delta(epoch: BatchEpoch, epsilon: float, direction: Direction) -> float:
     """A float in (0, 1], an upper bound on delta at `epsilon` >= 0 of one epoch. Never above that of a known batch."""
     at: Any = np.array([epsilon])
     distance: Any = np.array([epoch.distance])
@@ -95,17 +95,17 @@ def epoch_delta(epoch: Epoch, epsilon: float, direction: Direction) -> float:
     return min(1.0, known, max(found, LEAST_NORMAL))
 
 
-def _with_hidden(epoch: Epoch, epsilon: float, direction: Direction) -> float:
+def _with_hidden(epoch: BatchEpoch, epsilon: float, direction: Direction) -> float:
     """SB-7:  E((1 - s/t) (1 - c) + (L_1 + .. + L_s) / t)_+."""
     batches = float(epoch.num_batches)
     step = epoch.step(epsilon, direction, epoch.cut)
     to_come = -(batches - epoch.steps_done) * math.expm1(epsilon) * (1.0 - 8.0 * ULP)
-    steps = Steps(Atoms(step.value, step.mass), step.least_mass, float(epoch.steps_done), 1.0, 1.0)
+    steps = AtomSteps(Atoms(step.value, step.mass), step.least_mass, float(epoch.steps_done), 1.0, 1.0)
     found = positive_sum(Atoms(np.array([to_come]), np.ones(1)), steps, math.log(epoch.goal * batches))
     return (found / batches + step.cut) * (1.0 + 8.0 * ULP)
 
 
-def _swapped(epoch: Epoch, epsilon: float, direction: Direction, known: float) -> float:
+def _swapped(epoch: BatchEpoch, epsilon: float, direction: Direction, known: float) -> float:
     """SB-6, down to half of the batches; for the other half it is asked again, as long as its share counts.
 
     delta_t <= sum over k < K of (1 - gamma)^k E(D + e^-l (L_1 + .. + L_(t - 1 - k)))_+ / t
@@ -127,16 +127,16 @@ def _swapped(epoch: Epoch, epsilon: float, direction: Direction, known: float) -
 
 
 def _first_half(
-    epoch: Epoch, law: BlanketLaw | ReplacedLaw, halves: int, epsilon: float, direction: Direction
+    epoch: BatchEpoch, law: BlanketLaw | ReplacedLaw, halves: int, epsilon: float, direction: Direction
 ) -> float:
     """An upper bound on the sum of SB-6 over k < `halves`."""
     batches, step = float(epoch.num_batches), epoch.step(epsilon, direction, law.cut)
-    steps = Steps(Atoms(step.value, step.mass), step.least_mass, batches - 1.0, float(halves), law.least_mass)
+    steps = AtomSteps(Atoms(step.value, step.mass), step.least_mass, batches - 1.0, float(halves), law.least_mass)
     found = positive_sum(law.atoms(epsilon, direction), steps, math.log(max(epoch.goal, 1e-300) * batches))
     return (found / batches + law.cut + step.cut) * (1.0 + 8.0 * ULP)
 
 
-def epoch_delta_alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
+def epoch_delta_alone(epoch: BatchEpoch, epsilon: float, direction: Direction) -> float:
     """A float, `epoch_delta` whatever its goal: what is left out is small beside the answer."""
     found = _alone(epoch, epsilon, direction)
     if epoch.has_hidden and _may_be_rounding(epoch, epsilon, found):
@@ -144,12 +144,12 @@ def epoch_delta_alone(epoch: Epoch, epsilon: float, direction: Direction) -> flo
     return found
 
 
-def _may_be_rounding(epoch: Epoch, epsilon: float, delta: float) -> bool:
+def _may_be_rounding(epoch: BatchEpoch, epsilon: float, delta: float) -> bool:
     """Whether `delta` may be what is booked for rounding: that grows with the number of steps and with epsilon."""
     return delta <= _ROUNDED * ULP * epoch.steps_done * math.expm1(min(epsilon, 100.0))
 
 
-def _least_place(epoch: Epoch, epsilon: float, direction: Direction) -> tuple[float, float]:
+def _least_place(epoch: BatchEpoch, epsilon: float, direction: Direction) -> tuple[float, float]:
     """About the least delta at smaller epsilons, where less is booked for rounding, and its epsilon.
 
     Delta falls with epsilon until what is booked for rounding grows. All questions search among the same epsilons.
@@ -172,7 +172,7 @@ def _least_place(epoch: Epoch, epsilon: float, direction: Direction) -> tuple[fl
     return min((delta(k), place(k)) for k in (low, high))
 
 
-def _alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
+def _alone(epoch: BatchEpoch, epsilon: float, direction: Direction) -> float:
     """`epoch_delta` with a goal that is small beside it."""
     epoch = epoch._replace(goal=1e-4)
     while True:
@@ -182,7 +182,7 @@ def _alone(epoch: Epoch, epsilon: float, direction: Direction) -> float:
         epoch = epoch._replace(goal=1e-4 * max(found, 1e-280))
 
 
-def epoch_epsilon(epoch: Epoch, direction: Direction, high: float) -> float:
+def epoch_epsilon(epoch: BatchEpoch, direction: Direction, high: float) -> float:
     """A float, an epsilon in [0, `high`] where `epoch_delta` is at most the goal, near the least; `high` if none is.
 
     Args:

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxacct.divergence.batches._one_step import StepLaw
 from jaxacct.divergence.batches._positive_sum import positive_sum
-from jaxacct.divergence.batches._powers import Atoms, Steps
+from jaxacct.divergence.batches._powers import Atoms, AtomSteps
 from jaxacct.divergence.batches._profile import falling_root
 from jaxacct.special import LEAST_NORMAL, ULP, bisect
 
@@ -77,7 +77,7 @@ def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
         least = min((q * least + (1.0 - q)) * (1.0 - 4.0 * ULP), 1.0)
 
     def mean_positive(most: float) -> float:
-        steps = Steps(Atoms(np.minimum(value, most), mass), least, n, 1.0, 1.0)
+        steps = AtomSteps(Atoms(np.minimum(value, most), mass), least, n, 1.0, 1.0)
         return positive_sum(Atoms(np.zeros(1), np.ones(1)), steps, math.log(goal * n)) / n
 
     def beyond(most: float) -> float:

@@ -23,7 +23,7 @@ _SPREAD, _REACH = 3.0, 40.0
 _LEAST_STEP = 1e-12
 
 
-class Layout(NamedTuple):
+class BlockLayout(NamedTuple):
     """Static numbers of blocks: those from 1, 2, 3, .. on, those on a geometric grid of 1..n, those about the mean."""
 
     singles: int
@@ -44,7 +44,7 @@ class Blocks(NamedTuple):
     log_high: jax.Array
 
 
-def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Blocks:
+def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: BlockLayout) -> Blocks:
     """The blocks [B, L] of Bin(n, q) without the count 0, with weights that are upper bounds.
 
     The log pmf is concave, hence below each of its tangents: on a block the law is bounded by a geometric one, whose
@@ -98,7 +98,7 @@ def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: Layout) -> Bl
     )
 
 
-def _starts(n: jax.Array, mean: jax.Array, scale: jax.Array, layout: Layout) -> jax.Array:
+def _starts(n: jax.Array, mean: jax.Array, scale: jax.Array, layout: BlockLayout) -> jax.Array:
     """First counts [B, L], increasing, repeated where blocks are empty; the least is 1."""
     singles = xp.arange(1, layout.singles + 1, dtype=xp.int32).astype(xp.float64)[:, None] + 0.0 * n
     steps = np.arange(layout.geometric) / max(layout.geometric, 1)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
+from jaxacct.divergence.check_in._blocks import BlockLayout, binomial_blocks
 from jaxacct.divergence.check_in._clones import clones_of_counts
 from jaxacct.divergence.check_in._others import groups
 from jaxacct.special import ULP, down, log_down, log_sum_exp, log_up, up
@@ -39,7 +39,7 @@ _BELOW = 30.0  # the same, below the log of a known delta: 1e-9 of it for a thou
 COARSE = 10.0  # factor of the widths of cells that only tell whether a setting is worth more effort
 
 
-class Cells(NamedTuple):
+class PairCells(NamedTuple):
     """Pairs of blocks, each [N]: log weight, m and k; and the log of the weight of what is not among them.
 
     Sums of exp(log_weight) H(m, k), plus the weight of the rest where they are from above, bound the profile.
@@ -73,7 +73,7 @@ def _step_of_others(num_reports: float, scale: float, factor: float) -> float:
 def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple[NDArray[Any], ...]:
     """(first, last, log of the mass, an upper bound on the mean's share of the way), each [B, L], 0 a block."""
     some = np.maximum(size, 1.0)
-    found = binomial_blocks(some, 0.0 * size + prob, Layout(2, geometric, central))
+    found = binomial_blocks(some, 0.0 * size + prob, BlockLayout(2, geometric, central))
     none = np.where(size > 0, size * np.log1p(-min(prob, 1.0 - 1e-16)) if prob < 1.0 else -np.inf, 0.0)
     none = np.maximum(none, -1e300) * (1.0 - 2.0**-50) + 2.0**-50  # -inf is as good as -1e300
     mass = log_up(np.where(size > 0, np.logaddexp(found.log_low, found.log_high), -np.inf), 16)
@@ -127,7 +127,7 @@ def upper_cells(
     factor: float = 1.0,
     about: float = -np.inf,
     light: float = _LIGHT,
-) -> Cells:
+) -> PairCells:
     """Cells [N] whose sum is at least the profile; blocks are wider by `factor`.
 
     What weighs far less than exp(`about`), a delta of interest, or less than exp(`light`), is left to the rest, where
@@ -137,7 +137,7 @@ def upper_cells(
     """
     rest = num_users - 1.0
     if rest == 0.0:
-        return Cells(log_up(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
+        return PairCells(log_up(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
     rate, other = _rates(prob, clone_prob, 1.0)
     mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
     width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
@@ -155,7 +155,7 @@ def upper_cells(
     kept = both > least
     m = np.broadcast_to(first + 1.0, both.shape)
     others: Any = np.concatenate([light, both[~kept], mass + left_out, [-1e300]])
-    return Cells(both[kept], m[kept], at[kept], float(log_up(log_sum_exp(others), 512)))
+    return PairCells(both[kept], m[kept], at[kept], float(log_up(log_sum_exp(others), 512)))
 
 
 def _upper_of_every_count(
@@ -202,7 +202,9 @@ def _upper_of_blocks(
     return weights, np.concatenate(at), np.full(len(last), -np.inf)
 
 
-def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf) -> Cells:
+def lower_cells(
+    num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf
+) -> PairCells:
     """Cells [N] whose sum is at most the profile; blocks are wider by `factor`.
 
     What weighs far less than exp(`about`), a delta of interest, is left out.
@@ -210,7 +212,7 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     """
     rest = num_users - 1.0
     if rest == 0.0:
-        return Cells(log_down(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
+        return PairCells(log_down(np.log([prob]), 8), np.ones(1), np.ones(1), -np.inf)
     rate, other = _rates(prob, clone_prob, -1.0)
     mean, scale = rest * rate, np.sqrt(rest * rate * (1.0 - rate)) + 1.0
     width = factor * _CLONES_WIDTH / (0.5 + clone_prob)
@@ -229,7 +231,7 @@ def lower_cells(num_users: float, prob: float, clone_prob: float, factor: float 
     together, k = of_others(rest, first, other, rest * prob + 1.0, scale, factor)
     weights = log_down(mass + together + np.log(prob), 512)
     kept = weights > least
-    return Cells(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept], -np.inf)
+    return PairCells(weights[kept], np.broadcast_to(last + 1.0, k.shape)[kept], k[kept], -np.inf)
 
 
 def _lower_of_every_count(
@@ -268,7 +270,7 @@ def _lower_of_blocks(
 
 
 def log_profile(
-    epsilon: float, num_users: float, local_epsilon: float, cells: Cells, sign: float
+    epsilon: float, num_users: float, local_epsilon: float, cells: PairCells, sign: float
 ) -> tuple[float, float]:
     """(log delta, its slope), floats, at `epsilon` >= 0: above by upper cells (`sign` 1), below by lower ones (-1).
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct.divergence.check_in._blocks import Layout, binomial_blocks
+from jaxacct.divergence.check_in._blocks import BlockLayout, binomial_blocks
 from jaxacct.divergence.clones._profile import MAX_EPSILON
 from jaxacct.special import ULP, log1mexp, log_sum_exp, softplus
 from jaxacct.special._fair_coins import SMALL_TOSSES, log_fair_pmf, small_tails, tail_ratios
@@ -38,7 +38,7 @@ class UpperPoint(NamedTuple):
     log_tail: jax.Array
 
 
-def count_law(num_reports: jax.Array, clone_prob: jax.Array, layout: Layout) -> CountLaw:
+def count_law(num_reports: jax.Array, clone_prob: jax.Array, layout: BlockLayout) -> CountLaw:
     """The law of m, [M, R, L], for reports [R, L] and clone probability [L]: blocks of C at their first counts."""
     rows, lanes = num_reports.shape
     rest = (num_reports - 1.0).reshape(-1)

@@ -15,7 +15,7 @@ from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 _TOGETHER = 2**14  # counts of all laws that are computed together: memory only
 
 
-class Groups(NamedTuple):
+class CountGroups(NamedTuple):
     """Groups [G, L] of counts of laws [L]: the first, log mass, and the mean of 1/(offset + r), to `log_error` [L].
 
     `log_outside` [L]: log of an upper bound on the mass in no group.
@@ -28,7 +28,7 @@ class Groups(NamedTuple):
     log_outside: NDArray[Any]
 
 
-def groups(left: NDArray[Any], prob: float, offset: NDArray[Any], size: int, reach: float) -> Groups:
+def groups(left: NDArray[Any], prob: float, offset: NDArray[Any], size: int, reach: float) -> CountGroups:
     """The laws Bin(`left` [L], `prob`), 0 < prob < 1, to `reach` standard deviations and some counts from their means.
 
     A quotient of neighbours, (N - r)/(r + 1) times the odds, and its product with the one before err by less than
@@ -43,10 +43,10 @@ def groups(left: NDArray[Any], prob: float, offset: NDArray[Any], size: int, rea
         _part(left[i : i + columns], prob, offset[i : i + columns], start[i : i + columns], size, num)
         for i in range(0, len(left), columns)
     ]
-    return Groups(*(np.concatenate(x, axis=-1) for x in zip(*parts, strict=True)))
+    return CountGroups(*(np.concatenate(x, axis=-1) for x in zip(*parts, strict=True)))
 
 
-def _part(left: Any, prob: float, offset: Any, start: Any, size: int, num: int) -> Groups:
+def _part(left: Any, prob: float, offset: Any, start: Any, size: int, num: int) -> CountGroups:
     odds = prob / (1.0 - prob)
     left, offset, start = left[:, None], offset[:, None], start[:, None]
     r = start + np.arange(num * size)
@@ -65,7 +65,7 @@ def _part(left: Any, prob: float, offset: Any, start: Any, size: int, num: int) 
     log_mass = np.where(total > 0, np.log(np.maximum(total, 1e-300)) + log_first, -np.inf)
     log_outside = np.where(outside > 0, np.log(np.maximum(outside, 1e-300)) + log_first, -np.inf) + error + 16.0 * ULP
     found: Any = (r[:, ::size].T, log_mass.T, inverse.T, error[:, 0], log_outside[:, 0])
-    return Groups(*found)
+    return CountGroups(*found)
 
 
 def _in_groups(x: NDArray[Any], size: int) -> NDArray[Any]:

@@ -96,7 +96,7 @@ def _ending(waves: list[Wave], of_lobes: Wave, step: float, size: float) -> _End
     return _Ending(height, kept, float(lobes.sum()) - sum(x[2] for x in kept) + last + rest)
 
 
-class Nodes(NamedTuple):
+class LobeNodes(NamedTuple):
     """Where the moments of S are wanted, and what their sum leaves out.
 
     Attributes:
@@ -121,7 +121,7 @@ def order_of(spread: float, drift: float) -> float:
     return (drift + math.sqrt(drift * drift + 2.0 * spread * spread)) / (2.0 * spread * spread)
 
 
-def nodes_of(order: float, spread: float, drift: float, waves: list[Wave]) -> Nodes | None:
+def nodes_of(order: float, spread: float, drift: float, waves: list[Wave]) -> LobeNodes | None:
     """The nodes on the line of `order`; None where what they leave out is not bounded."""
     period = max((_ALIASES + 0.5 * (drift / spread) ** 2) / order, 12.0 * spread)
     step = 2.0 * math.pi / period
@@ -138,7 +138,7 @@ def nodes_of(order: float, spread: float, drift: float, waves: list[Wave]) -> No
     weights = step / math.pi / z[2:] ** 2
     weights[0] *= 0.5
     starts = np.cumsum([0, *map(len, index[:-1])])
-    return Nodes(order, alias_order, period, z, weights, starts, [x[2] for x in end.lobes], end.beyond)
+    return LobeNodes(order, alias_order, period, z, weights, starts, [x[2] for x in end.lobes], end.beyond)
 
 
 class PositivePart(NamedTuple):
@@ -149,7 +149,7 @@ class PositivePart(NamedTuple):
     drift: float
 
 
-def positive_part(at: Nodes, found: Sums) -> PositivePart:
+def positive_part(at: LobeNodes, found: Sums) -> PositivePart:
     """E(S)_+, floats, from its moments `found` at the nodes."""
     with np.errstate(all="ignore"):
         values, falls, errors = (

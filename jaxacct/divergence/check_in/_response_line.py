@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct.divergence.check_in._line import LinePoint, log1p_complex
-from jaxacct.divergence.check_in._positive_part import Nodes, Range, Sums, Wave, nodes_of, positive_part
+from jaxacct.divergence.check_in._positive_part import LobeNodes, Range, Sums, Wave, nodes_of, positive_part
 from jaxacct.special import ULP, log_down, log_up
 
 _ROUNDINGS = 2.0**8 * ULP
@@ -26,7 +26,7 @@ UNKNOWN = LinePoint(-math.inf, math.inf, -1.0)
 class ResponseLine(NamedTuple):
     """The moments of c - k r on one line, and upper bounds on the errors of their logarithms."""
 
-    at: Nodes
+    at: LobeNodes
     log_moment: NDArray[Any]
     error: NDArray[Any]
 

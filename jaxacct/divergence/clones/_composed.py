@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._types import Ends
-from jaxacct.divergence._contour import Choice, candidate_orders, choose_lines
+from jaxacct.divergence._contour import ChosenLines, candidate_orders, choose_lines
 from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.clones._moments import ClonesMoments, Lattice
 from jaxacct.divergence.clones._turned_sums import num_products
@@ -83,7 +83,7 @@ def _ends(pair: tuple[float, float, float], rounds: float, epsilon: float | None
 
 
 def _chosen(of: ClonesMoments, rounds: float, epsilon: float | None, log_delta: float | None) -> Any:
-    """A line (class `Choice`, its fields floats) near the point that is known."""
+    """A line (class `ChosenLines`, its fields floats) near the point that is known."""
     scale = np.array([(rounds * of.variance) ** -0.5])
     orders = candidate_orders(scale, np.array([of.largest_order]))
 
@@ -92,7 +92,7 @@ def _chosen(of: ClonesMoments, rounds: float, epsilon: float | None, log_delta: 
 
     known = (None if x is None else np.array([x]) for x in (epsilon, log_delta))
     found: Any = choose_lines(orders, rounds * of.rough(orders[0])[None], modulus, scale, *known)
-    return Choice(*(x[0].item() for x in found))
+    return ChosenLines(*(x[0].item() for x in found))
 
 
 def _moments(pair: tuple[float, float, float], rounds: float, log_delta: float) -> ClonesMoments:

@@ -156,7 +156,7 @@ def prepare(epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair) -> 
     )
 
 
-class Cut(NamedTuple):
+class CountCut(NamedTuple):
     """Which values of a contribute, fields [W, L]: those of at least `first`, `above` the real threshold by so much."""
 
     first: jax.Array  # m + 1 for none
@@ -164,7 +164,7 @@ class Cut(NamedTuple):
     rounding: jax.Array  # of `above`
 
 
-def cut_at(prepared: Prepared, m: jax.Array, rest: jax.Array) -> Cut:
+def cut_at(prepared: Prepared, m: jax.Array, rest: jax.Array) -> CountCut:
     """The least a [W, L] above the threshold m - (m (1 - u)/2 - t g rest / 2), u = t/s, for `rest` reports of the rest.
 
     The bracket is formed first: where few values of a contribute, the last digits matter.
@@ -172,7 +172,7 @@ def cut_at(prepared: Prepared, m: jax.Array, rest: jax.Array) -> Cut:
     gap, drift = m * prepared.half_gap, prepared.half_drift * rest
     reach = gap - drift
     num_outcomes = xp.maximum(xp.ceil(stop_gradient(reach)), 0.0)
-    return Cut(m + 1.0 - num_outcomes, reach - (num_outcomes - 1.0), 2.0**-48 * (gap + drift))
+    return CountCut(m + 1.0 - num_outcomes, reach - (num_outcomes - 1.0), 2.0**-48 * (gap + drift))
 
 
 def enclosure(prepared: Prepared, lower: jax.Array, upper: jax.Array) -> Ends[jax.Array]:

@@ -18,7 +18,7 @@ from jaxacct._jax import jax
 from jaxacct._types import Ends
 from jaxacct.divergence.clones._multi_component import (
     ComponentPair,
-    Cut,
+    CountCut,
     cut_at,
     enclosure,
     mass_outside,
@@ -160,7 +160,7 @@ def mean_component_epsilon_below(
 
 
 def _spread(
-    half_drift: jax.Array, variance: jax.Array, cut: Cut, m: jax.Array, pmf: jax.Array, tail: jax.Array
+    half_drift: jax.Array, variance: jax.Array, cut: CountCut, m: jax.Array, pmf: jax.Array, tail: jax.Array
 ) -> jax.Array:
     """Upper bounds [W, L] on m/2 times what the spread of c adds to the expectation given m.
 

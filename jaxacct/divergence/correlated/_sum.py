@@ -30,7 +30,7 @@ _NOTHING = 1e-16  # of the value: a first variable of a circle that has no more 
 _OF_FACTORS = 0.35  # points per standard deviation of the variables' own parts, over nodes per one of the chain
 
 
-class Law(NamedTuple):
+class SumLaw(NamedTuple):
     """The law of R, with its value at any c in [0, `most`].
 
     Attributes:
@@ -80,9 +80,9 @@ class _Walk:
         self.mass = np.zeros(num_sums)
         self.absorbed = self.excess = self.charge = 0.0
 
-    def law(self) -> Law:
+    def law(self) -> SumLaw:
         of = self.most, self.mass, self.absorbed, self.excess, self.charge
-        return Law(*of, self.direction, self.chain.shared)
+        return SumLaw(*of, self.direction, self.chain.shared)
 
     def increments(self, first: float) -> list[NDArray[Any]]:
         """The increments of S at each node, in units, for each move, given X_0 = `first`."""
@@ -203,7 +203,7 @@ class _Shift:
         return found
 
 
-def law(chain: Chain, direction: Direction, most: float, fineness: float, num_sums: int) -> Law:
+def law(chain: Chain, direction: Direction, most: float, fineness: float, num_sums: int) -> SumLaw:
     """A NamedTuple, the law of R for c up to `most`: `fineness` nodes per standard deviation, `num_sums` sums."""
     walk = _Walk(chain, direction, most, fineness, num_sums)
     if walk.path.first is None:

@@ -19,7 +19,7 @@ from jaxacct._types import Direction
 from jaxacct.divergence._tail import Moments, Nodes, moments_of, of_epoch
 from jaxacct.divergence.gaussian._excess import Complex, relative_polar
 from jaxacct.divergence.gaussian._line import GaussianStep
-from jaxacct.divergence.gaussian._sampled_step import Rule, SampledSteps
+from jaxacct.divergence.gaussian._sampled_step import PowerRule, SampledSteps
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -141,7 +141,7 @@ class SampledLoss(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16)
-def _ruled(of: SampledLoss, order: float, log_tolerance: float) -> tuple[SampledSteps, Rule]:
+def _ruled(of: SampledLoss, order: float, log_tolerance: float) -> tuple[SampledSteps, PowerRule]:
     """The steps and their rule at an order, shared by moments on a line and by their decay."""
     steps = of._steps
     return steps, steps.rule(np.array([order]), np.array([log_tolerance]))

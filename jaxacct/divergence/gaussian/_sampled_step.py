@@ -10,7 +10,7 @@ there, and p = q Y / R the posterior probability of participation at a real x,
     R(x + i eta) = R(x) (1 - p + p e^{it}),    theta = arg(1 - p + p e^{it}) = atan2(p sin t, 1 - p (1 - cos t)) >= 0,
 
 so that |R^w| = |R|^alpha e^{-b theta}: what oscillates fast in b on the real line decays here. Hence a rule with some
-200 nodes gives the moments at every height (`Rule`), and |M(a + ib)| has a bound that falls with b (`decay`).
+200 nodes gives the moments at every height (`PowerRule`), and |M(a + ib)| has a bound that falls with b (`decay`).
 
 Shapes: [R] different steps, each of one direction; [X] nodes of a rule.
 """
@@ -61,7 +61,7 @@ def _log_tail(x: Real) -> Real:
     return np.where(x > 0.0, -0.5 * x * x - less, 0.0)
 
 
-class Rule(NamedTuple):
+class PowerRule(NamedTuple):
     """The trapezoid rule for E[R^w - 1] on the line Im z = eta: sum of weight (e^{w L} - 1), L = log R.
 
     L = level + i angle.
@@ -89,9 +89,9 @@ class Rule(NamedTuple):
     blur: Real
     error: Real
 
-    def at(self, some: Any) -> "Rule":
+    def at(self, some: Any) -> "PowerRule":
         """The rule of some of the steps."""
-        return Rule(*(x[some] for x in self))
+        return PowerRule(*(x[some] for x in self))
 
 
 class SampledSteps(NamedTuple):
@@ -178,17 +178,17 @@ class SampledSteps(NamedTuple):
 
     # Certified values
 
-    def moments(self, rule: Rule, step: Real, num: int) -> tuple[Real, Real, Real]:
+    def moments(self, rule: PowerRule, step: Real, num: int) -> tuple[Real, Real, Real]:
         """(log |M|, arg M, e) [R, num] at s = order + i step n, n < num: M errs by a factor in e^{+-e}, e up to inf."""
         log_modulus, phase, error = polar(*self.excess(rule, step, num))
         return log_modulus, np.where(self.adds[:, None], -phase, phase), error
 
-    def real_moment(self, rule: Rule) -> Real:
+    def real_moment(self, rule: PowerRule) -> Real:
         """At least log M(a) [R]."""
         modulus, _, slack = self.moments(rule, np.zeros(len(rule.step)), 1)
         return modulus[:, 0] + slack[:, 0]
 
-    def excess(self, rule: Rule, step: Real, num: int) -> tuple[Complex, Real]:
+    def excess(self, rule: PowerRule, step: Real, num: int) -> tuple[Complex, Real]:
         """E[R^w] - 1 [R, num] at w = alpha + i step n, n < num, and a bound on its error, at worst inf.
 
         alpha is the order > 0 (remove) or 1 less it < 0 (add). The heights factor as n = n1 B + n2:
@@ -229,13 +229,13 @@ class SampledSteps(NamedTuple):
         known = np.isfinite(rule.error)[:, None]
         return (total, error) if known.all() else (np.where(known, total, 0.0), np.where(known, error, np.inf))
 
-    def for_height(self, rule: Rule, log_tolerance: Real, height: Real) -> Rule:
-        """The rule (class `Rule`) for moments up to `height` [R]: the same one serves any height."""
+    def for_height(self, rule: PowerRule, log_tolerance: Real, height: Real) -> PowerRule:
+        """The rule (class `PowerRule`) for moments up to `height` [R]: the same one serves any height."""
         del log_tolerance, height
         return rule
 
-    def rule(self, order: Real, log_tolerance: Real, height: Any = 0.0) -> Rule:
-        """`Rule` (a class) for E[R^w - 1], w = alpha + ib, with the error of its step and window, at `order` [R].
+    def rule(self, order: Real, log_tolerance: Real, height: Any = 0.0) -> PowerRule:
+        """`PowerRule` (a class) for E[R^w - 1], w = alpha + ib, with the error of its step and window, at `order` [R].
 
         `log_tolerance` [R] is the logarithm of the error that it may leave in a moment: any value up to -2 is valid.
         It serves any `height`.
@@ -299,7 +299,7 @@ class SampledSteps(NamedTuple):
         edges = inside * np.exp(-fall) + upper * np.exp(edge - fall)
         error = edges * (1.0 + 2.0**-40) / -np.expm1(-fall) + window
         error = np.where(short, error, np.inf)
-        return Rule(order, power, step[:, 0], eta, count, x, level, argument, log_size, blur, error)
+        return PowerRule(order, power, step[:, 0], eta, count, x, level, argument, log_size, blur, error)
 
     def _ends(self, removes: Any, order: Real, reach: Any, step: Any, log_goal: Real) -> tuple[Real, Real]:
         """(end, bound) [R] of `_right` where a record is removed; elsewhere (`reach`, 0)."""
@@ -341,7 +341,7 @@ class SampledSteps(NamedTuple):
         at, every = fits.argmax(1), np.arange(len(q))
         return edges[every, at], tails[every, at]
 
-    def decay(self, rule: Rule, log_moment: Real, heights: Real) -> Real:
+    def decay(self, rule: PowerRule, log_moment: Real, heights: Real) -> Real:
         """Upper bounds [R, K] on log |M(a + iy) / M(a)|, each for every y >= its height b, `heights` [R, K] ascending.
 
         `log_moment` [R] is at least log M(a) (`real_moment`), a the order of the rule.

@@ -3,8 +3,8 @@
 from jaxacct.divergence.law._allocated import allocated
 from jaxacct.divergence.law._clones import MOST_LOCAL, clones_grid, clones_law
 from jaxacct.divergence.law._contour import (
-    Line,
-    Run,
+    LawLine,
+    RepeatedLaws,
     epsilon,
     log_delta,
 )
@@ -19,7 +19,7 @@ from jaxacct.divergence.law._few import (
 from jaxacct.divergence.law._given import given_law
 from jaxacct.divergence.law._law import (
     LEAST_NOISE,
-    Base,
+    BasePoints,
     Law,
     gaussian_base,
     laplace_base,
@@ -34,10 +34,10 @@ __all__ = [
     "MOST_LOCAL",
     "MOST_LOSS",
     "MOVED",
-    "Base",
+    "BasePoints",
     "Law",
-    "Line",
-    "Run",
+    "LawLine",
+    "RepeatedLaws",
     "allocated",
     "clones_grid",
     "clones_law",

@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxacct._jax import jax, jnp
 from jaxacct.divergence.law._law import Law, value_at_minimum
-from jaxacct.divergence.law._plan import NUM_HIGH, NUM_LOW, Plan, plan
+from jaxacct.divergence.law._plan import NUM_HIGH, NUM_LOW, LinePlan, plan
 from jaxacct.divergence.law._transform import COLUMNS, NODES, ROWS, Average, Decay, decay, fall, transform
 from jaxacct.special import ULP, expm1, log1p, sinh, vector_cos_and_sin
 
@@ -69,7 +69,7 @@ def _sums(of: Average, cut: Any) -> _Sums:
     return _Sums(found[0], found[1], found[2], found[3], found[4], found[5], more, jnp.max(jnp.where(large, -1.0, w)))
 
 
-def _log_transform(of: Average, sums: _Sums, line: Plan) -> Any:
+def _log_transform(of: Average, sums: _Sums, line: LinePlan) -> Any:
     """[3, N]: log |E e^{-uW}| at u = (c + iy)/t, its argument, its relative error as a logarithm; over kept ratios."""
     t, num = of.steps, len(of.mass)
     c, step = line.centre / t, 2.0 * jnp.pi / (line.period * t)
@@ -92,7 +92,7 @@ def _log_transform(of: Average, sums: _Sums, line: Plan) -> Any:
     return jnp.stack([jnp.where(lost, jnp.log(modulus + error), log_size), angle, relative])
 
 
-def _damping(of: Average, sums: _Sums, fallen: Decay, line: Plan, log_centre: Any) -> Any:
+def _damping(of: Average, sums: _Sums, fallen: Decay, line: LinePlan, log_centre: Any) -> Any:
     """[2]: the variance to add, and at least the log of what then lies beyond the last node, of terms without e^{zx}.
 
     From the last node to an edge phi is known to have fallen; beyond that edge only the variance helps.
@@ -109,7 +109,7 @@ def _damping(of: Average, sums: _Sums, fallen: Decay, line: Plan, log_centre: An
     return jnp.stack([variance, jnp.logaddexp(*tails) + 2.0**-40])
 
 
-def _terms(of: Average, line: Plan, logs: Any, variance: Any) -> tuple[Any, Any]:
+def _terms(of: Average, line: LinePlan, logs: Any, variance: Any) -> tuple[Any, Any]:
     """Terms of a line's sum at x = 1, over e^scale [4, N]: real and imaginary parts, sizes, error bounds; and scale."""
     t, c, h = of.steps, line.centre, 2.0 * jnp.pi / line.period
     y = h * np.arange(NODES, dtype=np.float64)
@@ -130,7 +130,7 @@ def _terms(of: Average, line: Plan, logs: Any, variance: Any) -> tuple[Any, Any]
     return jnp.stack([size * (re * cos - im * sin), size * (re * sin + im * cos), size, wide]), scale
 
 
-def _read(of: Average, sums: _Sums, line: Plan, terms: Any, scale: Any, log_tail: Any) -> _Piece:
+def _read(of: Average, sums: _Sums, line: LinePlan, terms: Any, scale: Any, log_tail: Any) -> _Piece:
     """The profile and its second differences on a line's grid."""
     c, h, low = line.centre, 2.0 * jnp.pi / line.period, line.centre > 0
     gap = (line.stop - line.start) / (POINTS - 1 + _SKIP)
@@ -203,7 +203,7 @@ def allocated(bases: Law, steps: Any, log_share: Any) -> Law:
     lines = plan(first, jnp.exp(log_share))
     fallen = decay(first, jnp.min(2.0 * jnp.pi * NODES / lines.period) / first.steps)
 
-    def piece(line: Plan) -> _Piece:
+    def piece(line: LinePlan) -> _Piece:
         sums = jax.vmap(_sums, (0, None))(of, line.cut)
         logs = jax.vmap(_log_transform, (0, 0, None))(of, sums, line)
         log_centre = first.steps * (logs[0, 0, 0] + logs[0, 2, 0])

@@ -39,7 +39,7 @@ _LOG_ABOVE = 26.0  # -log of the share of counts that are taken as the largest o
 _NUM_REACHES = 256  # places among which the last one is chosen
 
 
-class Grid(NamedTuple):
+class ClonesGrid(NamedTuple):
     """Which counts make a bin, and where the law's points are: steering only."""
 
     low: Any  # the least number of clones that is considered
@@ -59,8 +59,8 @@ class _Counts(NamedTuple):
     above: Any  # mass of more
 
 
-def clones_grid(num_reports: Any, clone_prob: Any, log_share: Any, num: int) -> Grid:
-    """`Grid` of a law of `num` points, whose mass of infinite loss may be about e^`log_share`."""
+def clones_grid(num_reports: Any, clone_prob: Any, log_share: Any, num: int) -> ClonesGrid:
+    """`ClonesGrid` of a law of `num` points, whose mass of infinite loss may be about e^`log_share`."""
     n, p = _others(num_reports, clone_prob)
     mean, length = n * p, -log_share
     variance, lengths = mean * (1.0 - p), jnp.stack([length, jnp.full_like(length, _LOG_ABOVE)])
@@ -77,10 +77,10 @@ def clones_grid(num_reports: Any, clone_prob: Any, log_share: Any, num: int) -> 
     # so few bits that all places, odd multiples of half a gap, are doubles
     gap = jnp.minimum(last, 1.0 - 1.0 / num) / (0.5 * num - 1.5)
     scale = jnp.exp2(jnp.ceil(jnp.log2(gap)) - 36.0)
-    return Grid(low, width, jnp.floor(gap / scale) * scale, is_cut, mean <= _FEW)
+    return ClonesGrid(low, width, jnp.floor(gap / scale) * scale, is_cut, mean <= _FEW)
 
 
-def clones_law(local_epsilon: Any, clone_prob: Any, num_reports: Any, grid: Grid, num: int) -> Law:
+def clones_law(local_epsilon: Any, clone_prob: Any, num_reports: Any, grid: ClonesGrid, num: int) -> Law:
     """`Law` of `num` points, even, of a round of `num_reports` shuffled reports, the same in both directions.
 
     Args:
@@ -119,7 +119,7 @@ def _others(num_reports: Any, clone_prob: Any) -> tuple[Any, Any]:
     return jnp.clip(num_reports, 1.0, MOST_REPORTS) - 1.0, jnp.clip(clone_prob, LEAST_NORMAL, _MOST_PROB)
 
 
-def _counts(n: Any, p: Any, grid: Grid) -> _Counts:
+def _counts(n: Any, p: Any, grid: ClonesGrid) -> _Counts:
     """`_Counts` of n other reports, by the ratios of successive probabilities."""
     first = grid.low + grid.width * np.arange(_BINS, dtype=np.float64)
     log_mass = log_binomial_pmf(first, n, p, 1.0 - p)
@@ -144,7 +144,7 @@ def _counts(n: Any, p: Any, grid: Grid) -> _Counts:
     return _Counts(first + 1.0, total * grown, moment * grown / grid.width, below, above)
 
 
-def _of_signs(counts: _Counts, grid: Grid, places: Any) -> Any:
+def _of_signs(counts: _Counts, grid: ClonesGrid, places: Any) -> Any:
     """Upper bounds on E(x - u)_+ [K], each m taken as the first of its bin: sums of m signs are enumerated."""
     m = counts.first
     odd = m - 2.0 * jnp.floor(0.5 * m)
@@ -184,7 +184,7 @@ def _of_signs(counts: _Counts, grid: Grid, places: Any) -> Any:
     return jnp.sum(weight * near, axis=1)
 
 
-def _of_normal(counts: _Counts, grid: Grid, places: Any) -> Any:
+def _of_normal(counts: _Counts, grid: ClonesGrid, places: Any) -> Any:
     """Upper bounds on E(x - u)_+ [K], the mean of m signs taken as a normal variable, m spread to ends of groups."""
     first = counts.first[::_TOGETHER]
     # the mean of m signs has at most the variance (1 + excess) / m

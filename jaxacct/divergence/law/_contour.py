@@ -39,14 +39,14 @@ _SLACKS = (1.05, 1.5, 4.0, 30.0)  # distances from the root at which an end is t
 _PASSES = 2  # lines tried, the later ones with a better guess of the answer
 
 
-class Run(NamedTuple):
+class RepeatedLaws(NamedTuple):
     """R independent laws, and how many times each is released."""
 
     law: Law  # of [R, G] and [R]
     count: Any  # [R]
 
 
-class Line(NamedTuple):
+class LawLine(NamedTuple):
     """A vertical line: its order a less 1, the distance of its nodes, the variance tau^2 of the extra release."""
 
     excess: Any
@@ -57,7 +57,7 @@ class Line(NamedTuple):
 class Sum(NamedTuple):
     """The trapezoid sum's terms over M(a), and bounds on its error."""
 
-    line: Line
+    line: LawLine
     terms: Any  # [2, N], real and imaginary parts
     errors: Any  # [2], of the sum, the nodes left out included, and the same for each unit of epsilon
     log_scale: Any  # log M(a)
@@ -106,7 +106,7 @@ def moments(law: Law, order: Any, step: Any, add: Any) -> Any:
     return jnp.stack([jnp.log(modulus), phase, jnp.where(sums[0] < jnp.inf, log_error, jnp.inf)])
 
 
-def summands(run: Run, line: Line, add: Any) -> Sum:
+def summands(run: RepeatedLaws, line: LawLine, add: Any) -> Sum:
     """The composition's trapezoid sum on a line (class `Sum`)."""
 
     def one(row: tuple[Law, Any]) -> Any:
@@ -116,7 +116,7 @@ def summands(run: Run, line: Line, add: Any) -> Sum:
     return of_moments(logs, line)._replace(is_single=jnp.sum(run.count) == 1.0)
 
 
-def of_moments(logs: Any, line: Line) -> Sum:
+def of_moments(logs: Any, line: LawLine) -> Sum:
     """The sum (class `Sum`) of a product M of moments: [3, N] log |M|, its argument, and the log of 1 + its error."""
     order, b = 1.0 + line.excess, line.step * np.arange(_NODES, dtype=np.float64)
     half = 0.5 * line.square
@@ -145,7 +145,7 @@ def of_moments(logs: Any, line: Line) -> Sum:
     return Sum(line, terms, errors + jnp.stack([beyond, jnp.zeros_like(beyond)]), scale, scale + scale_error, False)
 
 
-def turns(line: Line, epsilon: Any) -> tuple[Any, Any]:
+def turns(line: LawLine, epsilon: Any) -> tuple[Any, Any]:
     """cos and sin [N] of -b epsilon at the nodes' heights b."""
     index = np.concatenate([COLUMNS * np.arange(ROWS), np.arange(COLUMNS)]).astype(np.float64)
     (cos, fine_cos), (sin, fine_sin) = ((x[:ROWS], x[ROWS:]) for x in vector_cos_and_sin(-epsilon * line.step * index))
@@ -162,7 +162,7 @@ def trapezoid(of: Sum, epsilon: Any) -> Any:
     return jnp.sum(jnp.stack([value, b * (re * sin + im * cos) - of.line.excess * value]), axis=1)
 
 
-def points_of_single(run: Run, add: Any) -> Any:
+def points_of_single(run: RepeatedLaws, add: Any) -> Any:
     """[4, RG], for a run of a single release: losses, both masses of each, and its error (see `single_delta`)."""
     logs, mass = run.law.log_ratio, run.count[:, None] * run.law.mass
     ratio = mass * jnp.exp(logs)
@@ -210,7 +210,7 @@ def _by_one_moment(of: Sum, log_delta: Any) -> Any:
     return jnp.maximum((of.log_size + log_constant - log_delta + slack) / x * (1.0 + 2.0**-50), 0.0)
 
 
-def dropped(run: Run, add: Any) -> Any:
+def dropped(run: RepeatedLaws, add: Any) -> Any:
     """A number: upper bound on the composition's mass of infinite loss, each release's times the mass of all others."""
     logs = run.count * log_moment(run.law, 1.0, add)
     lost = run.count * jnp.where(add, run.law.at_zero, run.law.beyond)
@@ -218,7 +218,7 @@ def dropped(run: Run, add: Any) -> Any:
     return jnp.where(growth < 0.5, lost * jnp.exp(growth) * (1.0 + 2.0**-40), 1.0)
 
 
-def _survey(run: Run, add: Any) -> Any:
+def _survey(run: RepeatedLaws, add: Any) -> Any:
     """[3, A]: orders a - 1, approximate log M there, and the log of the sum of the releases' moments, less 1 each.
 
     Steering only.
@@ -249,7 +249,7 @@ def _survey(run: Run, add: Any) -> Any:
     return jnp.stack([x, jnp.where(logs < 600.0, logs, 1e30), jnp.log(alone + 1e-300)])
 
 
-def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any) -> Line:
+def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any) -> LawLine:
     """The line on which the extra release and rounding raise delta least. Steering only.
 
     Args:
@@ -269,10 +269,10 @@ def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any
     summed = rounding * jnp.exp(jnp.minimum(sizes - log_delta, 600.0)) / (1.0 + x)
     cost = 0.5 * square * slope * (1.0 + slope) + summed
     cost = jnp.where(jnp.isfinite(period) & jnp.isfinite(cost), cost, jnp.inf)
-    return Line(*value_at_minimum(cost, jnp.stack([x, step, square])))
+    return LawLine(*value_at_minimum(cost, jnp.stack([x, step, square])))
 
 
-def _rounding(run: Run) -> Any:
+def _rounding(run: RepeatedLaws) -> Any:
     """About the relative error of a moment."""
     return 1e-13 + ULP * 2.0 * run.law.mass.shape[1] * jnp.sum(run.count)
 
@@ -324,21 +324,21 @@ def _first_guess(survey: Any, log_delta: Any) -> Any:
     return jnp.maximum(jnp.min((sizes + jnp.minimum(chernoff + rare, normal)) / x), 0.0)
 
 
-def _left(run: Run, add: Any, log_delta: Any) -> tuple[Any, Any]:
+def _left(run: RepeatedLaws, add: Any, log_delta: Any) -> tuple[Any, Any]:
     """log of what infinite losses leave of delta, rounded down, and whether that is half of it or more."""
     left = 1.0 - jnp.exp(jnp.log(dropped(run, add) + 1e-300) - log_delta)
     rest = log_delta + jnp.log(jnp.maximum(left, 0.5)) - 2.0**-46 * (1.0 + jnp.abs(log_delta))
     return rest, left >= 0.5
 
 
-class Answer(NamedTuple):
+class LineAnswer(NamedTuple):
     """An upper bound, and the line that gave it."""
 
     value: Any
-    line: Line
+    line: LawLine
 
 
-def _better(state: Any, found: Any, near: Any, slope: Any, line: Line) -> Any:
+def _better(state: Any, found: Any, near: Any, slope: Any, line: LawLine) -> Any:
     """The state of a search: about the answer and the slope there, the best bound so far, and its line."""
     now = jnp.stack([near, slope, found, *line])
     return jnp.where((found < state[2]) | (np.arange(len(now)) < 2), now, state)
@@ -351,8 +351,8 @@ def _start(survey: Any, near: Any, epsilon: Any, bound: Any) -> Any:
     return jnp.stack([near, slope, bound, x[0], 1.0 + 0.0 * near, 0.0 * near])
 
 
-def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
-    """Upper bound (class `Answer`) on epsilon at `log_delta`, in one direction; inf where nothing is known."""
+def epsilon(run: RepeatedLaws, add: Any, log_delta: Any) -> LineAnswer:
+    """Upper bound (class `LineAnswer`) on epsilon at `log_delta`, in one direction; inf where nothing is known."""
     log_delta, is_enough = _left(run, add, log_delta)
     survey, points = _survey(run, add), points_of_single(run, add)
 
@@ -363,11 +363,11 @@ def epsilon(run: Run, add: Any, log_delta: Any) -> Answer:
     near = _first_guess(survey, log_delta)
     start = _start(survey, near, near, jnp.inf + 0.0 * near)
     _, _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
-    return Answer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), Line(*line))
+    return LineAnswer(jnp.where(is_enough & ~jnp.isnan(best), best, jnp.inf), LawLine(*line))
 
 
-def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
-    """Upper bound (class `Answer`) on log delta at `epsilon`, in one direction; 0 where nothing is known."""
+def log_delta(run: RepeatedLaws, add: Any, epsilon: Any) -> LineAnswer:
+    """Upper bound (class `LineAnswer`) on log delta at `epsilon`, in one direction; 0 where nothing is known."""
     survey, points = _survey(run, add), points_of_single(run, add)
 
     def again(_: int, state: Any) -> Any:
@@ -388,4 +388,4 @@ def log_delta(run: Run, add: Any, epsilon: Any) -> Answer:
     _, _, best, *line = jax.lax.fori_loop(0, _PASSES, again, start)
     total = jnp.logaddexp(best, jnp.log(dropped(run, add) + 1e-300))
     total = total + 2.0**-46 * (1.0 + jnp.abs(total))
-    return Answer(jnp.where(jnp.isnan(total), 0.0, jnp.minimum(total, 0.0)), Line(*line))
+    return LineAnswer(jnp.where(jnp.isnan(total), 0.0, jnp.minimum(total, 0.0)), LawLine(*line))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._jax import jnp
-from jaxacct.divergence.law._law import Base
+from jaxacct.divergence.law._law import BasePoints
 from jaxacct.special import expm1
 
 MOST_LOSS = 500.0  # largest loss of one release
@@ -20,8 +20,8 @@ _REACH = 9.0  # least number of standard deviations within the window of whole n
 _ROUNDED = 1.0 + 2.0**-40  # masses: exponents of at most 500 by 4 ULP of themselves, sums and quotients
 
 
-def guarantee_base(epsilon: Any, delta: Any, num: int) -> Base:
-    """The points (class `Base`) of the pair that dominates whatever is (epsilon, delta)-DP.
+def guarantee_base(epsilon: Any, delta: Any, num: int) -> BasePoints:
+    """`BasePoints` (a class) of the pair that dominates whatever is (epsilon, delta)-DP.
 
     Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy", Theorem 3.3.
     """
@@ -30,8 +30,8 @@ def guarantee_base(epsilon: Any, delta: Any, num: int) -> Base:
     return _repeated(jnp.stack([-epsilon, epsilon]), mass, num)._replace(below=delta, beyond=delta)
 
 
-def response_base(local_epsilon: Any, num_categories: Any, num: int) -> Base:
-    """The points (class `Base`) of k-ary randomized response: the two values that differ, and all others together."""
+def response_base(local_epsilon: Any, num_categories: Any, num: int) -> BasePoints:
+    """`BasePoints` (a class) of k-ary randomized response: the two values that differ, and all others together."""
     least = jnp.exp(-local_epsilon)
     mass = jnp.stack([jnp.ones_like(least), (num_categories - 2.0) * least, least])
     log_ratio = jnp.stack([-local_epsilon, jnp.zeros_like(least), local_epsilon])
@@ -43,8 +43,8 @@ def covers_discrete_gaussian(scale: Any, sensitivity: Any, num: int) -> Any:
     return 2.0 * _REACH * scale + 1.0 + sensitivity <= num
 
 
-def discrete_gaussian_base(scale: Any, sensitivity: Any, num: int) -> Base:
-    """The points (class `Base`) of discrete Gaussian noise, at `num` whole numbers around half the sensitivity."""
+def discrete_gaussian_base(scale: Any, sensitivity: Any, num: int) -> BasePoints:
+    """`BasePoints` (a class) of discrete Gaussian noise, at `num` whole numbers around half the sensitivity."""
     first = jnp.floor(0.5 * (sensitivity - num))
     k = first + np.arange(num, dtype=np.float64)
     size = jnp.exp(-0.5 * (k / scale) ** 2)
@@ -60,11 +60,11 @@ def discrete_gaussian_base(scale: Any, sensitivity: Any, num: int) -> Base:
     at = np.arange(num)
     mass = size / total + jnp.where(at == 0, below, 0.0) + jnp.where(at == num - 1, above, 0.0)
     unit = sensitivity / scale**2
-    return Base((k - 0.5 * sensitivity) * unit, (jnp.abs(k) + sensitivity) * unit, mass, below, above, beyond)
+    return BasePoints((k - 0.5 * sensitivity) * unit, (jnp.abs(k) + sensitivity) * unit, mass, below, above, beyond)
 
 
-def discrete_laplace_base(noise_parameter: Any, sensitivity: Any, num: int) -> Base:
-    """The points (class `Base`) of noise with masses proportional to e^(-a |k|), moved by the sensitivity D < `num`.
+def discrete_laplace_base(noise_parameter: Any, sensitivity: Any, num: int) -> BasePoints:
+    """`BasePoints` (a class) of noise with masses proportional to e^(-a |k|), moved by the sensitivity D < `num`.
 
     Outputs k of 0 or less have the loss -a D together, those of D or more a D.
     """
@@ -76,14 +76,14 @@ def discrete_laplace_base(noise_parameter: Any, sensitivity: Any, num: int) -> B
     mass = jnp.where(k <= sensitivity, mass / times * _ROUNDED, 0.0)
     log_ratio = noise_parameter * (2.0 * jnp.minimum(k, sensitivity) - sensitivity)
     none = jnp.zeros_like(noise_parameter)
-    return Base(log_ratio, noise_parameter * sensitivity * jnp.ones(num), mass, none, none, none)
+    return BasePoints(log_ratio, noise_parameter * sensitivity * jnp.ones(num), mass, none, none, none)
 
 
-def _repeated(log_ratio: Any, mass: Any, num: int) -> Base:
+def _repeated(log_ratio: Any, mass: Any, num: int) -> BasePoints:
     """Points, each repeated `num` / K times with its share of the mass; any left over have none."""
     size = log_ratio.shape[0]
     times, rest = divmod(num, size)
     rows = jnp.repeat(jnp.stack([log_ratio, mass / times * _ROUNDED]), times, axis=1)
     exponent, masses = jnp.pad(rows, ((0, 0), (0, rest)))
     none = jnp.zeros_like(log_ratio[0])
-    return Base(exponent, jnp.abs(exponent), masses, none, none, none)
+    return BasePoints(exponent, jnp.abs(exponent), masses, none, none, none)

@@ -93,7 +93,7 @@ class Law(NamedTuple):
         return self.ends[..., 1]
 
 
-class Base(NamedTuple):
+class BasePoints(NamedTuple):
     """Points of one release before sampling, all of whose errors are in `shift`."""
 
     exponent: Any  # [K], log y
@@ -120,8 +120,8 @@ def gauss_in_cells(lower: Any, width: Any) -> tuple[Any, Any]:
     return u, 0.5 * width / math.sqrt(2.0 * math.pi) * weights * jnp.exp(-0.5 * (lower[:, None] + u) ** 2)
 
 
-def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float = 0.0) -> Base:
-    """`Base` of one Gaussian step, at `num` ends of cells.
+def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float = 0.0) -> BasePoints:
+    """`BasePoints` of one Gaussian step, at `num` ends of cells.
 
     In a cell of z the ratio goes to its values at the two ends, its mean kept (Jensen); the share of the upper end is
     expm1(mu u) / expm1(mu k), u above the lower end and k the cell's width.
@@ -144,11 +144,11 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
     # left of the window Y goes to 0, for means that fall with it, and to the first end, for those that grow
     at = np.arange(num)
     mass = mass + jnp.where(at == 0, _BELOW, 0.0) + jnp.where(at == num - 1, above, 0.0)
-    return Base(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, jnp.asarray(_BELOW), above, taken)
+    return BasePoints(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, jnp.asarray(_BELOW), above, taken)
 
 
-def laplace_base(scale: Any, num: int) -> Base:
-    """The points (class `Base`) of a step of Laplace noise that moves by 1: log y from -1/scale to 1/scale.
+def laplace_base(scale: Any, num: int) -> BasePoints:
+    """`BasePoints` (a class) of a step of Laplace noise that moves by 1: log y from -1/scale to 1/scale.
 
     Between the ends v = log y, each of which has a mass of its own, Q has the density e^{-(v + x)/2} / 4, x = 1/scale,
     and P e^v times that: a cell's mass under both is a closed form, and the share of its upper end what keeps the mean.
@@ -163,7 +163,7 @@ def laplace_base(scale: Any, num: int) -> Base:
     at = np.arange(num)
     mass = mass + jnp.where(at == 0, 0.5, 0.0) + jnp.where(at == num - 1, 0.5 * jnp.exp(-x), 0.0)
     none = jnp.zeros_like(x)
-    return Base(v, 4.0 * (jnp.abs(v) + x), mass * (1.0 + 2.0**-45), none, none, none)
+    return BasePoints(v, 4.0 * (jnp.abs(v) + x), mass * (1.0 + 2.0**-45), none, none, none)
 
 
 def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
@@ -177,12 +177,12 @@ def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
     return jnp.where(share == 0.0, _LOW, jnp.where(share == 1.0, high, inner))
 
 
-def whole(of: Base) -> Law:
+def whole(of: BasePoints) -> Law:
     """`Law` of a release that every record joins."""
     return Law(jnp.stack([of.exponent, of.mass, 4.0 * ULP * of.shift]), jnp.stack([of.below, of.beyond]))
 
 
-def sampled(of: Base, sampling_prob: Any) -> Law:
+def sampled(of: BasePoints, sampling_prob: Any) -> Law:
     """`Law`, with one point more than `of`, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
 
     A probability above `MOST_PROB` is taken as 1: a record that joins more often reveals no less.

@@ -25,7 +25,7 @@ _MOST = 300.0  # exponents of a line: their squares are doubles
 _LOG_CONDITION = 18.0  # log of a line's summands over its sum above which rounding begins to show
 
 
-class Plan(NamedTuple):
+class LinePlan(NamedTuple):
     """Where the lines are and which part of the profile they serve; [J]."""
 
     start: Any  # x - 1 of the first grid point
@@ -36,8 +36,8 @@ class Plan(NamedTuple):
     wanted: Any  # log of the error that the profile may have
 
 
-def plan(of: Average, tail: Any) -> Plan:
-    """`Plan` [J] of all lines; `tail` is about what may be cut off on either side. Steering only."""
+def plan(of: Average, tail: Any) -> LinePlan:
+    """`LinePlan` [J] of all lines; `tail` is about what may be cut off on either side. Steering only."""
     t, log_tail = of.steps, jnp.log(tail)
     parts = jnp.sum(jnp.stack([of.mass, of.mass * of.excess])[:, 1:].reshape(2, -1, _THIN), axis=2)
     points = jnp.stack([parts[0], parts[1] / jnp.maximum(parts[0], 1e-300)])
@@ -67,7 +67,7 @@ def plan(of: Average, tail: Any) -> Plan:
     )
     logs = _log_transforms(points, t, cut, _TILTS / reach[:, None], is_low)
     above = _read(excess, jnp.maximum(ends, 0.1 * bulk)) - 1.0
-    return Plan(start, stop, cut, *_lines(logs, reach, ends, above, stop - start + bulk, log_tail))
+    return LinePlan(start, stop, cut, *_lines(logs, reach, ends, above, stop - start + bulk, log_tail))
 
 
 def _far(points: Any, t: Any, largest: Any, log_tail: Any) -> tuple[Any, Any, Any, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct.divergence.law._contour import Line, moments, of_moments, trapezoid, turns
+from jaxacct.divergence.law._contour import LawLine, moments, of_moments, trapezoid, turns
 from jaxacct.divergence.law._law import Law
 
 _REACH = 0.35  # change of log delta over which the derivative in epsilon is taken, of a single release
@@ -24,7 +24,7 @@ def _over(difference: Any, gap: Any) -> Any:
     return jnp.where(gap > 0.0, difference / jnp.where(gap > 0.0, gap, 1.0), 0.0)
 
 
-def rates(laws: Law, counts: Any, gaps: Any, line: Line, add: Any, epsilon: Any) -> tuple[Any, Any]:
+def rates(laws: Law, counts: Any, gaps: Any, line: LawLine, add: Any, epsilon: Any) -> tuple[Any, Any]:
     """A tuple of the derivative of log delta in epsilon, and [R, P + 1] those in each release's numbers and its count.
 
     Args:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._jax import jnp
-from jaxacct.divergence.law._law import MOST_PROB, Base, Law, gauss_in_cells, reach_for, sampled
+from jaxacct.divergence.law._law import MOST_PROB, BasePoints, Law, gauss_in_cells, reach_for, sampled
 from jaxacct.special import ULP, expm1, log_normal_tail
 
 
@@ -40,7 +40,7 @@ def replaced(noise_multiplier: Any, sampling_prob: Any, log_share: Any, num: int
     z = width * (np.arange(num, dtype=np.float64) - 0.5 * (num - 1))
     grown = mu * z - 0.5 * mu * mu
     none = jnp.zeros_like(mu)
-    one = sampled(Base(grown, mu * jnp.abs(z) + mu * mu, jnp.zeros_like(z), none, none, none), sampling_prob)
+    one = sampled(BasePoints(grown, mu * jnp.abs(z) + mu * mu, jnp.zeros_like(z), none, none, none), sampling_prob)
     log_a, blur = one.log_ratio[1:], one.blur[1:]
     q = jnp.where(sampling_prob > MOST_PROB, 1.0, sampling_prob)
     e, a = jnp.exp(grown), jnp.exp(log_a)

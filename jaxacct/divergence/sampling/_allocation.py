@@ -33,7 +33,7 @@ from jaxacct.special import log_sum_exp
 Losses = tuple[Array, Array]
 
 
-class Run(NamedTuple):
+class Allocation(NamedTuple):
     """The parameters of the mechanism to be sampled, as float64 scalars."""
 
     inverse_sigma: jax.Array  # s = 1/sigma
@@ -66,7 +66,9 @@ def steps_total(key: jax.Array, num: jax.Array, terms: Callable[[jax.Array], jax
     return jax.lax.fori_loop(jnp.int32(0), num_tiles, step, jnp.zeros((*shape[:-2], tile.lanes), jnp.float64))
 
 
-def log_ratio_sum(key: jax.Array, run: Run, num: jax.Array, tile: Tile, log_cdf: jax.Array | None = None) -> jax.Array:
+def log_ratio_sum(
+    key: jax.Array, run: Allocation, num: jax.Array, tile: Tile, log_cdf: jax.Array | None = None
+) -> jax.Array:
     """log [L] of the sum of e^(s g) over `num` (scalar) steps.
 
     Each g is standard normal, or conditioned to lie below the point c with log Phi(c) = `log_cdf` [L].
@@ -81,7 +83,7 @@ def log_ratio_sum(key: jax.Array, run: Run, num: jax.Array, tile: Tile, log_cdf:
     return jnp.log(steps_total(key, num, terms, tile))
 
 
-def _over_epochs(key: jax.Array, run: Run, tile: Tile, one_epoch: Callable[[jax.Array], jax.Array]) -> Losses:
+def _over_epochs(key: jax.Array, run: Allocation, tile: Tile, one_epoch: Callable[[jax.Array], jax.Array]) -> Losses:
     """`Losses` [L] of a run whose losses add over independent epochs, without importance weights (log weight 0)."""
 
     def step(epoch: jax.Array, total: jax.Array) -> jax.Array:
@@ -91,7 +93,7 @@ def _over_epochs(key: jax.Array, run: Run, tile: Tile, one_epoch: Callable[[jax.
     return jax.lax.fori_loop(jnp.int32(0), run.num_epochs.astype(jnp.int32), step, zeros), zeros
 
 
-def log_average(run: Run, log_terms: Sequence[jax.Array]) -> jax.Array:
+def log_average(run: Allocation, log_terms: Sequence[jax.Array]) -> jax.Array:
     """log X [L], X = (1/t) sum of e^(s g - s^2/2): from the logs `log_terms`, [L] each, of parts of sum e^(s g)."""
     return log_sum_exp(jnp.stack(log_terms)) - 0.5 * run.inverse_sigma**2 - jnp.log(run.num_steps)
 
@@ -104,7 +106,7 @@ def special_noise(key: jax.Array, tile: Tile) -> jax.Array:
     return survival_inverse(jnp.log(uniforms(key, 1, tile.lanes)[0]))
 
 
-def naive(key: jax.Array, run: Run, *, direction: Direction, tile: Tile) -> Losses:
+def naive(key: jax.Array, run: Allocation, *, direction: Direction, tile: Tile) -> Losses:
     """`Losses` [L] for one selected step: log X under P (REMOVE), minus that under Q (ADD), X = (1/t) sum W_i.
 
     Drawn from P and Q themselves, so without weights.
@@ -141,7 +143,7 @@ def append_coordinate(ratios: jax.Array, w: jax.Array, count: jax.Array) -> jax.
     return top * jnp.concatenate([jnp.ones((1, *w.shape), jnp.float64), (ratios / top)[:-1]])
 
 
-def several_selected(key: jax.Array, run: Run, *, num_selected: int, direction: Direction, tile: Tile) -> Losses:
+def several_selected(key: jax.Array, run: Allocation, *, num_selected: int, direction: Direction, tile: Tile) -> Losses:
     """`Losses` [L] for k = `num_selected` selected steps: log X under P (REMOVE), minus that under Q (ADD); no weight.
 
     X = e_k(W_1, .., W_t) / C(t, k), e_k the elementary symmetric polynomial; log X = sum_j log rho_j, see
@@ -194,7 +196,7 @@ def rank_weights(ranks: Sequence[int], num_steps: int, direction: Direction) -> 
     return np.diff(np.asarray([0, *ranks], np.float64))
 
 
-def rank_loss(run: Run, special: jax.Array | None, ranked: jax.Array, weights: jax.Array) -> jax.Array:
+def rank_loss(run: Allocation, special: jax.Array | None, ranked: jax.Array, weights: jax.Array) -> jax.Array:
     """float64 [L]: the loss from coordinates `ranked` [R, L] (standard normals), each counted `weights` [R] times.
 
     REMOVE with the record's own coordinate `special` [L], in units of sigma; ADD where it is None.
@@ -208,7 +210,7 @@ def rank_loss(run: Run, special: jax.Array | None, ranked: jax.Array, weights: j
 
 def order_statistics(
     key: jax.Array,
-    run: Run,
+    run: Allocation,
     gaps: jax.Array,
     weights: jax.Array,
     *,

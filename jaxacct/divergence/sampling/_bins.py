@@ -53,22 +53,22 @@ def tilt(covariance: NDArray[Any], epsilons: NDArray[Any], direction: Direction,
     return Tilt(amount, amount * (0.5 * middle - epsilons) + 0.5 * amount**2 * spread)
 
 
-class Prepared(NamedTuple):
+class CovarianceRoot(NamedTuple):
     """Covariances [t, t], raised by a shared part for rounding, and their root, which multiplies rows of t normals."""
 
     covariance: NDArray[Any]
     root: NDArray[Any]
 
 
-def prepared(covariance: NDArray[Any]) -> Prepared:
-    """`Prepared`, a NamedTuple, from the covariances K [t, t]; to be made once for all draws."""
+def covariance_root(covariance: NDArray[Any]) -> CovarianceRoot:
+    """`CovarianceRoot`, a NamedTuple, from the covariances K [t, t]; to be made once for all draws."""
     raised = covariance + _SHARED * covariance.max()
     values, vectors = np.linalg.eigh(raised)
-    return Prepared(raised, (vectors * np.sqrt(np.maximum(values, 0.0))).T)
+    return CovarianceRoot(raised, (vectors * np.sqrt(np.maximum(values, 0.0))).T)
 
 
 def samples(
-    of: Prepared,
+    of: CovarianceRoot,
     epsilons: NDArray[Any],
     direction: Direction,
     num_samples: int,

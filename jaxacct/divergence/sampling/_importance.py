@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax, jnp
 from jaxacct._types import Direction
-from jaxacct.divergence.sampling._allocation import Losses, Run, Tile, log_average, log_ratio_sum, steps_total
+from jaxacct.divergence.sampling._allocation import Allocation, Losses, Tile, log_average, log_ratio_sum, steps_total
 from jaxacct.divergence.sampling._draws import normals, survival_inverse, uniforms, word_uniforms
 from jaxacct.special import bisect, log1mexp, log1p, softplus
 
@@ -44,7 +44,7 @@ def importance_mass(sigma: float, num_steps: int, epsilon: float, direction: Dir
     return math.exp(log_mass) if direction is Direction.ADD else -math.expm1(log_mass)
 
 
-def conditioned(key: jax.Array, run: Run, log_cdf: jax.Array, *, direction: Direction, tile: Tile) -> Losses:
+def conditioned(key: jax.Array, run: Allocation, log_cdf: jax.Array, *, direction: Direction, tile: Tile) -> Losses:
     """`Losses` [L] conditioned on the event E_C (RA-S17); the weight is its probability.
 
     `log_cdf` (scalar) is log Phi(C/sigma), C of `importance_threshold`. ADD: every coordinate is drawn below C. REMOVE:
@@ -117,7 +117,9 @@ def shifts_for(sigma: float, num_steps: int, epsilon: float) -> Shifts:
     return Shifts(probabilities / probabilities.sum(), spacing)
 
 
-def shifted_remove(key: jax.Array, run: Run, probabilities: jax.Array, spacing: jax.Array, *, tile: Tile) -> Losses:
+def shifted_remove(
+    key: jax.Array, run: Allocation, probabilities: jax.Array, spacing: jax.Array, *, tile: Tile
+) -> Losses:
     """`Losses` [L], REMOVE: half the samples from P, half with every coordinate from the mixture of `shifts_for`.
 
     `probabilities` [9] and d = `spacing` (scalar) are those of the `Shifts`. With
@@ -193,7 +195,7 @@ def chernoff_tilt(sigma: float, epsilon: float) -> ChernoffTilt:
     return ChernoffTilt(lam, log_psi, mode)
 
 
-def tilted_add(key: jax.Array, run: Run, tilt: jax.Array, *, tile: Tile) -> Losses:
+def tilted_add(key: jax.Array, run: Allocation, tilt: jax.Array, *, tile: Tile) -> Losses:
     """`Losses` [L], ADD: every coordinate from the density phi(g) e^(-lambda W) / psi.
 
     `tilt` is a `ChernoffTilt` as an array [3]. By rejection, until each lane has t acceptances: W is convex in g, so

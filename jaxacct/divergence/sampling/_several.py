@@ -21,7 +21,7 @@ import numpy as np
 
 from jaxacct._jax import jax, jnp
 from jaxacct._types import Direction
-from jaxacct.divergence.sampling._allocation import Losses, Run, Tile, append_coordinate
+from jaxacct.divergence.sampling._allocation import Allocation, Losses, Tile, append_coordinate
 from jaxacct.divergence.sampling._draws import survival_inverse, uniforms
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
@@ -41,7 +41,7 @@ _LOG_U = np.linspace(-30.0, 25.0, 380)  # nodes in log u; where the integrand is
 _INSIDE = 15.0  # in log: how far an integrand must fall towards the ends of its nodes
 
 
-class Table(NamedTuple):
+class ProposalTable(NamedTuple):
     """A proposal, each row from the largest z to the least: of a coordinate (first) and of the record's own (second).
 
     Attributes:
@@ -58,9 +58,9 @@ class Table(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A `Table`, and log of a bound on the second moment of the values at each epsilon [G]."""
+    """A `ProposalTable`, and log of a bound on the second moment of the values at each epsilon [G]."""
 
-    table: Table
+    table: ProposalTable
     log_second_moment: Real
 
 
@@ -108,13 +108,13 @@ def _masses(shift: float) -> tuple[Real, Real]:
     return tails, np.log(np.maximum(tails[1:] - tails[:-1], 1e-300))
 
 
-def _table(of: _Share, log_r: Real) -> Table:
+def _table(of: _Share, log_r: Real) -> ProposalTable:
     """The table for log R [C] on the cells, scaled to mean 1 under Q."""
     rows = [_masses(shift) for shift in (0.0, of.mu)]
     log_r = log_r - _log_sum(rows[0][1] + log_r)
     logs = [log_masses + log_r for _, log_masses in rows]
     chosen = [np.append(0.0, np.cumsum(np.exp(x - _log_sum(x)))) for x in logs]
-    return Table(
+    return ProposalTable(
         np.stack([x / x[-1] for x in chosen]),
         np.stack([tails for tails, _ in rows]),
         -log_r,
@@ -122,7 +122,7 @@ def _table(of: _Share, log_r: Real) -> Table:
     )
 
 
-def _at(table: Table, z: Real) -> Real:
+def _at(table: ProposalTable, z: Real) -> Real:
     """The log weights [Z] of coordinates at z."""
     return table.log_weight[np.clip(np.searchsorted(-_ENDS, -z, side="right") - 1, 0, _CELLS - 1)]
 
@@ -181,7 +181,7 @@ class _RemoveBound(NamedTuple):
         log_b = math.lgamma(t + 1) - math.lgamma(k + 1) - math.lgamma(t - k + 1) + k * math.log(c)
         return cls(share, z, log_y, p, log_b + (t - k) * math.log1p(-c))
 
-    def __call__(self, table: Table, epsilons: Real, exponents: Real, num_angles: int) -> Real:
+    def __call__(self, table: ProposalTable, epsilons: Real, exponents: Real, num_angles: int) -> Real:
         """log of the bound [G]: by one r where no coordinate is beyond a z, and by another where one is."""
         of, log_weight = self.share, _log_normals(self.z) + _at(table, self.z)
         angles = math.pi * (np.arange(num_angles) + 0.5) / num_angles
@@ -211,7 +211,7 @@ class _RemoveBound(NamedTuple):
         return np.min(found, axis=0)
 
 
-def _add_bound(of: _Share, table: Table, epsilons: Real) -> Real:
+def _add_bound(of: _Share, table: ProposalTable, epsilons: Real) -> Real:
     """log of the bound [G]; inf where nothing is known."""
     z = np.linspace(-9.0, 9.0, 721)
     w = np.exp(of.mu * z - 0.5 * of.mu**2)
@@ -233,7 +233,7 @@ def _add_bound(of: _Share, table: Table, epsilons: Real) -> Real:
 
 def weighted_several(
     key: jax.Array,
-    run: Run,
+    run: Allocation,
     chosen: jax.Array,
     tails: jax.Array,
     log_weight: jax.Array,
@@ -243,7 +243,7 @@ def weighted_several(
     direction: Direction,
     tile: Tile,
 ) -> Losses:
-    """`Losses` [L] for k = `num_selected` steps by a `Table`: log X under P (REMOVE), minus that under Q (ADD).
+    """`Losses` [L] for k = `num_selected` steps by a `ProposalTable`: log X under P (REMOVE), minus that under Q (ADD).
 
     A coordinate falls into a cell by one uniform number, whose remainder places it there as Q (or P) has it, by the
     inverse of the normal tail. X as in `several_selected`.

@@ -13,7 +13,7 @@ import enum
 import numpy as np
 
 from jaxacct._jax import jax, jnp
-from jaxacct.divergence.kernels import Blocks, Layout, binomial_blocks
+from jaxacct.divergence.kernels import BlockLayout, Blocks, binomial_blocks
 from jaxacct.papers.check_ins._from_below import gaussian_log_moments
 from jaxacct.papers.check_ins._renyi import BaseMoments, gaussian_base, mixture_rdp
 from jaxacct.special import (
@@ -131,7 +131,7 @@ def distributed_rdp(
     gap: jax.Array,
     *,
     max_order: int,
-    layout: Layout,
+    layout: BlockLayout,
     kind: TernaryMoment,
     capped: bool = True,
     fewest: int = 0,

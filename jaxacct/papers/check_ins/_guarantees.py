@@ -15,8 +15,13 @@ from numpy.typing import ArrayLike
 
 from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
-from jaxacct.bounds.theorems import Guarantee as _Lanes
-from jaxacct.bounds.theorems import closed_form_epsilon, log_replacement_cost, pure_parameters, with_replacement_cost
+from jaxacct.bounds.theorems import (
+    LogGuarantee,
+    closed_form_epsilon,
+    log_replacement_cost,
+    pure_parameters,
+    with_replacement_cost,
+)
 from jaxacct.conversion import delta_from_log
 from jaxacct.papers._asking import (
     Floats,
@@ -55,7 +60,7 @@ _TAIL_TERMS = 1024  # terms of a binomial tail summed one by one; the rest is bo
 
 def shuffled_guarantee_lanes(
     num_reports: jax.Array, local_epsilon: jax.Array, log_delta1: jax.Array, local_log_delta: jax.Array
-) -> _Lanes:
+) -> LogGuarantee:
     """`shuffled_guarantee` [L], rounded up, for any delta1 in (0, 1]; (eps0, delta0) always holds."""
     log_contrast = jnp.log(tanh(0.5 * jnp.where(local_epsilon > 0, local_epsilon, 1.0)))
     # the form subtracts the contrast's logarithm again: each errs by 5 ULP and 4 of itself, and there are two sums
@@ -63,10 +68,10 @@ def shuffled_guarantee_lanes(
     epsilon = closed_form_epsilon(num_reports, pure_parameters(local_epsilon), log_delta1 + log_contrast - error)
     some = local_epsilon > 0
     helps = some & (epsilon < local_epsilon)
-    inner = _Lanes(jnp.where(helps, epsilon, 1.0), log_delta1)
+    inner = LogGuarantee(jnp.where(helps, epsilon, 1.0), log_delta1)
     cost = log_replacement_cost(num_reports, local_epsilon, local_log_delta, jnp.ones_like(num_reports))
     total = with_replacement_cost(inner, cost).log_delta
-    return _Lanes(jnp.where(helps, epsilon, local_epsilon), jnp.where(helps, total, local_log_delta))
+    return LogGuarantee(jnp.where(helps, epsilon, local_epsilon), jnp.where(helps, total, local_log_delta))
 
 
 def sampled_guarantee_lanes(
@@ -75,7 +80,7 @@ def sampled_guarantee_lanes(
     local_epsilon: jax.Array,
     log_delta1: jax.Array,
     local_log_delta: jax.Array,
-) -> _Lanes:
+) -> LogGuarantee:
     """`sampled_guarantee` [L], rounded up."""
     inner = shuffled_guarantee_lanes(num_reports, local_epsilon, log_delta1, local_log_delta)
     return subsampled(inner, num_reports / num_users)
@@ -88,7 +93,7 @@ def first_cut(
     local_epsilon: jax.Array,
     log_delta1: jax.Array,
     local_log_delta: jax.Array,
-) -> _Lanes:
+) -> LogGuarantee:
     """`theorem1_guarantee` [L], rounded up.
 
     The paper's proof assumes eps_k <= eps_l for all k <= l, which fails where the closed form does not hold.
@@ -102,7 +107,7 @@ def first_cut(
     below = jnp.where(few < mean, _log_chernoff(few, num_users, prob), 0.0)
     log_delta = log_sum_outward(jnp.stack([found.log_delta, above, below]), 3.0, upward=True)
     holds = (least <= cap) & (cap > mean) & (log_delta < 0)
-    return _Lanes(jnp.where(holds, found.epsilon, jnp.inf), jnp.where(holds, log_delta, 0.0))
+    return LogGuarantee(jnp.where(holds, found.epsilon, jnp.inf), jnp.where(holds, log_delta, 0.0))
 
 
 def _log_chernoff(count: jax.Array, num_users: jax.Array, prob: jax.Array) -> jax.Array:

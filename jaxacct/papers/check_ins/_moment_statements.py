@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from jaxacct._jax import jax, jnp
 from jaxacct._precision import Kernel
 from jaxacct.conversion import delta_from_log
-from jaxacct.divergence.kernels import Layout, binomial_blocks
+from jaxacct.divergence.kernels import BlockLayout, binomial_blocks
 from jaxacct.papers._asking import (
     Floats,
     Real,
@@ -59,7 +59,7 @@ def _constant(n: jax.Array, prob: jax.Array, highest: jax.Array, *rdp: jax.Array
 
 
 def _mixed(
-    n: jax.Array, prob: jax.Array, highest: jax.Array, *rdp: jax.Array, layout: Layout, capped: bool, sharper: bool
+    n: jax.Array, prob: jax.Array, highest: jax.Array, *rdp: jax.Array, layout: BlockLayout, capped: bool, sharper: bool
 ) -> jax.Array:
     def base(num_reports: jax.Array) -> lanes.BaseMoments:
         each = tuple(jnp.broadcast_to(r, num_reports.shape) for r in rdp)
@@ -74,11 +74,11 @@ _fewer = Kernel(lambda n, prob, *, fewest: delta_from_log(sums.low_participation
 _response = Kernel(lambda local, *, orders: lanes.response_rdp(local, jnp.asarray(orders, jnp.float64)[:, None]))
 
 
-def _layout(num_users: Real, prob: Real) -> Layout:
+def _layout(num_users: Real, prob: Real) -> BlockLayout:
     """Blocks of single counts to 12 standard deviations, of several where one exceeds 1600; only a few sizes occur."""
     scale = float(np.max(np.sqrt(num_users * prob * (1.0 - prob)))) + 1.0
     size = math.ceil(2.0 * math.asinh(40.0 / 3.0) * scale * math.hypot(3.0, 12.0))
-    return Layout(_NUM_SINGLES, _NUM_GEOMETRIC, 1 << (min(max(size, 2**11), _MOST_CENTRAL) - 1).bit_length())
+    return BlockLayout(_NUM_SINGLES, _NUM_GEOMETRIC, 1 << (min(max(size, 2**11), _MOST_CENTRAL) - 1).bit_length())
 
 
 def _highest(value: ArrayLike | None) -> Real:

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from jaxacct._jax import jax
 from jaxacct._precision import Kernel, float64_kernel
-from jaxacct.bounds.theorems import Guarantee as _Lanes
 from jaxacct.bounds.theorems import (
+    LogGuarantee,
     log_gaussian_replacement_cost,
     log_replacement_cost,
     pure_profile,
@@ -43,24 +43,24 @@ _ULPS = 32  # allowed for rounding; at most 16 ulp occur: two functions of 4 eac
 _NUM_HALVINGS = 54  # of a factor in [e^-epsilon, e^epsilon], to its last digits
 
 
-def subsampled(guarantee: _Lanes, sampling_prob: jax.Array) -> _Lanes:
+def subsampled(guarantee: LogGuarantee, sampling_prob: jax.Array) -> LogGuarantee:
     """`subsampled_guarantee` [L], rounded up.
 
     With a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1) is q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
     """
     epsilon = up(log1p(sampling_prob * xp.expm1(guarantee.epsilon)), _ULPS)
     log_delta = log_up(guarantee.log_delta + log_up(xp.log(sampling_prob), 4.0), 2.0)
-    return _Lanes(xp.minimum(epsilon, guarantee.epsilon), xp.minimum(log_delta, 0.0))
+    return LogGuarantee(xp.minimum(epsilon, guarantee.epsilon), xp.minimum(log_delta, 0.0))
 
 
-def replacement_from_deletion_lanes(guarantee: _Lanes) -> _Lanes:
+def replacement_from_deletion_lanes(guarantee: LogGuarantee) -> LogGuarantee:
     """`replacement_from_deletion` [L]. The paper's (2 epsilon, 2 delta), section 3.1, is false:
 
     for rho = (.01, .99), P = (.03, .97), P' = (0, 1), both (log 2, .01)-close to rho, D_4(P || P') = .03. The guarantee
     returned is attained there.
     """
     log_delta = log_up(guarantee.log_delta + up(softplus(guarantee.epsilon), 12), 2.0)
-    return _Lanes(2.0 * guarantee.epsilon, xp.minimum(log_delta, 0.0))
+    return LogGuarantee(2.0 * guarantee.epsilon, xp.minimum(log_delta, 0.0))
 
 
 class PurifiedLaw(NamedTuple):
@@ -93,14 +93,14 @@ def purified_lanes(probabilities: NDArray[Any], reference: NDArray[Any], epsilon
     return PurifiedLaw(np.clip(r, low * rho, high * rho), up(total, _ULPS))
 
 
-def both(guarantee: _Lanes) -> tuple[jax.Array, jax.Array]:
+def both(guarantee: LogGuarantee) -> tuple[jax.Array, jax.Array]:
     """(epsilon, delta) of a guarantee in logarithms."""
     return guarantee.epsilon, delta_from_log(guarantee.log_delta)
 
 
-_subsampled = Kernel(lambda epsilon, log_delta, q: both(subsampled(_Lanes(epsilon, log_delta), q)), on_host=True)
+_subsampled = Kernel(lambda epsilon, log_delta, q: both(subsampled(LogGuarantee(epsilon, log_delta), q)), on_host=True)
 _replaced = Kernel(
-    lambda epsilon, log_delta: both(replacement_from_deletion_lanes(_Lanes(epsilon, log_delta))), on_host=True
+    lambda epsilon, log_delta: both(replacement_from_deletion_lanes(LogGuarantee(epsilon, log_delta))), on_host=True
 )
 
 
@@ -109,7 +109,7 @@ def _total(
     epsilon: jax.Array, log_delta: jax.Array, n: jax.Array, local: jax.Array, log_local: jax.Array, rounds: jax.Array
 ) -> jax.Array:
     cost = log_replacement_cost(n, local, log_local, rounds)
-    return delta_from_log(with_replacement_cost(_Lanes(epsilon, log_delta), cost).log_delta)
+    return delta_from_log(with_replacement_cost(LogGuarantee(epsilon, log_delta), cost).log_delta)
 
 
 def _approximate(

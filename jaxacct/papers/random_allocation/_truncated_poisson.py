@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from jaxacct._types import Direction
 from jaxacct._validate import check_count, check_delta, check_epsilon, check_positive
 from jaxacct.bounds.theorems import (
-    Steps,
+    PoissonSteps,
     Tail,
     TailBound,
     concrete_base,
@@ -274,7 +274,9 @@ def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Di
     tail = up(2.0 * epochs * steps * selected * math.exp(-log_ratio), 32)
     if tail >= epochs or steps == 1:
         return 1.0
-    poisson = poisson_pld(base, (Steps(min(1.0, 2.0 / steps), steps * num_runs),), direction, epsilon=float(epsilon))
+    poisson = poisson_pld(
+        base, (PoissonSteps(min(1.0, 2.0 / steps), steps * num_runs),), direction, epsilon=float(epsilon)
+    )
     return min(1.0, up(poisson.delta(float(epsilon)) + tail, 4))
 
 
@@ -312,7 +314,7 @@ def capped_poisson_delta(
     direction = direction_of(direction)
     check_epsilon("epsilon", epsilon)
     check_count("max_participations", max_participations)
-    steps = (Steps(float(mechanism.sampling_prob), int(mechanism.num_steps)),)
+    steps = (PoissonSteps(float(mechanism.sampling_prob), int(mechanism.num_steps)),)
     if mechanism.sampling_prob == 0:
         return 0.0
     return poisson_pld(concrete_base(mechanism), steps, direction, epsilon=float(epsilon)).delta(float(epsilon))
