@@ -17,8 +17,14 @@ def varying(leaf: Any) -> frozenset[Any]:
 def varied(tree: Any, names: frozenset[Any]) -> Any:
     """`tree` as values that may differ over the mesh axes `names`."""
 
+    lax: Any = jax.lax  # of versions that differ
+
     def one(leaf: Any) -> Any:
         missing = tuple(names - varying(leaf))
-        return jax.lax.pcast(leaf, missing, to="varying") if missing else leaf
+        if not missing:
+            return leaf
+        if hasattr(lax, "pcast"):
+            return lax.pcast(leaf, missing, to="varying")
+        return lax.pvary(leaf, missing)  # before JAX 0.8.2
 
     return jax.tree.map(one, tree)
