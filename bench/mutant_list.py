@@ -477,6 +477,8 @@ _ANSWERS = (
     ),
     Mutant("accounting/_on_host.py", "return rounded_up(value, dtype), *", "return value.astype(dtype), *", CALLED),
     Mutant("accounting/_on_host.py", "[jnp.broadcast_to(x, shape) for x in numbers]", "list(numbers)", CALLED),
+    Mutant("accounting/_on_host.py", "frozenset().union(*map(varying, whole))", "frozenset()", CALLED),
+    Mutant("accounting/_slopes.py", "        _CHECKS[self._query](self._query.given, target)\n", "", CALLED),
     Mutant("composition.py", "if len(directions) > 1:", "if len(directions) > 2:", "tests/curves/test_rdp.py"),
     Mutant(
         "_precision/_floats.py",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import jax, jnp
 from jaxacct._precision._floats import rounded_up
+from jaxacct._precision._varying import varied, varying
 from jaxacct.accounting._slopes import TracedQuestion, along, moving
 
 Arrays = tuple[NDArray[Any], ...]
@@ -31,10 +32,20 @@ def asked_on_host(asked: TracedQuestion) -> Any:
             value, *slopes = (np.broadcast_to(x, size) for x in answers(given))
             return rounded_up(value, dtype), *(x.astype(dtype) for x in slopes)
 
-        # one shape for all, so that what `vmap` puts in front is in front of each
-        whole = [jnp.broadcast_to(x, shape) for x in numbers]
-        output: Any = jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
-        return jax.pure_callback(on_host, (output,) * count, *whole, vmap_method="broadcast_all")
+        @jax.custom_jvp
+        def ask(*numbers: Any) -> Any:
+            # one shape for all, so that what `vmap` puts in front is in front of each
+            whole = [jnp.broadcast_to(x, shape) for x in numbers]
+            output: Any = jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+            found = jax.pure_callback(on_host, (output,) * count, *whole, vmap_method="broadcast_all")
+            # JAX takes what comes back for equal on all devices, inside `shard_map` too
+            return varied(found, frozenset().union(*map(varying, whole)))
+
+        @ask.defjvp
+        def _refuse(*_: Any) -> Any:
+            raise ValueError("on_host=True gives no second derivatives: leave it out, or take differences of slopes")
+
+        return ask(*numbers)
 
     @jax.custom_jvp
     def call(*numbers: Any) -> Any:

@@ -90,8 +90,8 @@ def epsilon(
     smooth curve through whole numbers; second derivatives, and those at a number that is 0, are the program's.
 
     With ``on_host=True`` traced code asks the host when it runs (`jax.pure_callback`), and gets the answer and slopes
-    of outside: for every mechanism, with nothing to compile. Such a program waits for the host, cannot be exported, and
-    its numbers are checked when it runs.
+    of outside: for every mechanism, with nothing to compile. Such a program waits for the host, cannot be exported, has
+    no second derivatives, and its numbers, the target among them, are checked when it runs.
 
     ``precision=math.inf`` leaves out what is slower than the quick methods. One epoch of random allocation then gets
     its interval from a compiled program, some milliseconds a point if there are many; other random allocation from one

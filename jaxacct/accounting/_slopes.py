@@ -19,6 +19,7 @@ from jaxacct._jax import jax, jnp
 from jaxacct._method import Query
 from jaxacct._precision import is_traced
 from jaxacct._precision._floats import narrowed_up
+from jaxacct._validate import check_delta, check_epsilon
 from jaxacct.answering import answer
 from jaxacct.answering._found import Found
 from jaxacct.answering._question import check_mechanism, question_of
@@ -32,6 +33,7 @@ _STEP_BY_WIDTH = 50.0  # the step over the relative width of a bracket, between 
 _SHARPER = 0.1  # the width of brackets behind slopes, over that of other questions
 _SIDES = (-1.0, 1.0, -2.0, 2.0)  # steps to try: the first two that are in range are taken
 _MOST = 256  # number of slopes, over all points, beyond which a program takes less time
+_CHECKS = {Query.EPSILON: check_delta, Query.DELTA: check_epsilon}  # of the target, which may have been a tracer
 
 Numbers = Sequence[Any]
 
@@ -75,6 +77,7 @@ class TracedQuestion:
     def find(self, numbers: Numbers, width: float = math.inf) -> Found:
         """What is found at `numbers`, with brackets no wider than `width` where they are asked for."""
         mechanism, target = self._around(numbers)
+        _CHECKS[self._query](self._query.given, target)
         question = question_of(mechanism, self._query, target, **self._choices)
         if not question.is_quick:
             question = dataclasses.replace(question, width=min(question.width, width))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from jaxacct._jax import Tracer
 from jaxacct._types import Bound, Direction, NeighboringRelation
-from jaxacct._validate import check_orders, checked_array
+from jaxacct._validate import check_orders, checked_array, checked_choice
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # arrays have no truth value: == is identity
@@ -43,6 +43,10 @@ class RdpCurve:
     direction: Direction | None = None
 
     def __post_init__(self) -> None:
+        for name, kind in (("bound", Bound), ("neighboring_relation", NeighboringRelation), ("direction", Direction)):
+            value = getattr(self, name)
+            if value is not None or kind is not Direction:
+                object.__setattr__(self, name, checked_choice(name, value, *kind))
         object.__setattr__(self, "orders", check_orders("orders", self.orders, with_limits=True))
         if isinstance(self.values, Tracer):
             return

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax  # type: ignore[import-untyped]
 
+from jaxacct._precision._varying import varied, varying
 from jaxacct._validate import checked_whole
 from jaxacct.training._adaptive import AdaptiveClipping
 from jaxacct.training._clipping import ClippedSum, clipped_sum, working_type
@@ -191,8 +192,8 @@ def private_gradients(
         if clips:
             found = _clipped_elsewhere(loss_fn(params, *records, is_padding_example=~rows), params)
         else:
-            varied = _vary(params, _varying(rows))
-            sums = functools.partial(_sum_of_records, loss_fn, varied, release.clip(state))
+            own = varied(params, varying(rows))
+            sums = functools.partial(_sum_of_records, loss_fn, own, release.clip(state))
             found = _by_microbatches(sums, records, rows, size or len(rows))
         _check_axes(found.total, rows, axis_name)
         means, state = release.released(found, state, phase, wanted)
@@ -223,7 +224,7 @@ def _by_microbatches(sums: Callable[..., ClippedSum], records: Any, mask: jax.Ar
     def add(total: ClippedSum, piece: Any) -> tuple[ClippedSum, None]:
         return jax.tree.map(jnp.add, total, sums(*piece)), None
 
-    return jax.lax.scan(add, _vary(begun, _varying(mask)), pieces)[0]
+    return jax.lax.scan(add, varied(begun, varying(mask)), pieces)[0]
 
 
 def _first(pieces: Any) -> Any:
@@ -241,28 +242,11 @@ def _clipped_elsewhere(total: Any, params: Any) -> ClippedSum:
     return ClippedSum([leaf.astype(kind) for leaf in leaves], jnp.zeros((), kind))
 
 
-def _vary(tree: Any, names: frozenset[Any]) -> Any:
-    """`tree` as values that may differ over the mesh axes `names`, so that each device has gradients of its own."""
-
-    def one(leaf: Any) -> Any:
-        missing = tuple(names - _varying(leaf))
-        return jax.lax.pcast(leaf, missing, to="varying") if missing else leaf
-
-    return jax.tree.map(one, tree)
-
-
-def _varying(leaf: Any) -> frozenset[Any]:
-    """The mesh axes over which a value differs inside `jax.shard_map`; none where that is not tracked."""
-    kind = jax.typeof(leaf)
-    tracked = getattr(kind, "mat", None)
-    return frozenset(getattr(kind, "vma", ()) if tracked is None else tracked.varying)
-
-
 def _check_axes(leaves: Sequence[Any], mask: jax.Array, axis_name: Any) -> None:
     """Raises ValueError where records of different devices would be added up before they are clipped, or not at all."""
     names = frozenset(axis_name if isinstance(axis_name, tuple | list) else (axis_name,)) - {None}
-    over = _varying(mask)
-    if any(_varying(leaf) != over for leaf in leaves) or (over and over != names):
+    over = varying(mask)
+    if any(varying(leaf) != over for leaf in leaves) or (over and over != names):
         raise ValueError(
             f"axis_name={axis_name!r} must name the mesh axes over which records are spread, {sorted(map(str, over))}, "
             "and gradients be those of each device's own records: inside shard_map take them at parameters that vary, "

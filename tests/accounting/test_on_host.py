@@ -1,5 +1,6 @@
 """`on_host=True`: traced code gets the answers of outside, and compiles nothing for them."""
 
+import math
 from typing import Any
 
 import jax
@@ -140,3 +141,43 @@ def test_what_is_wrong_is_said_when_it_is_known() -> None:
     slope = jax.jit(jax.grad(lambda e: ja.delta(ja.Gaussian(1.0), e, on_host=True)))
     with pytest.raises(Exception, match="no slope at a number that is 0"):
         jax.block_until_ready(slope(0.0))
+
+
+@pytest.mark.parametrize("delta", [0.0, -1.0, 1.0, 2.0, math.nan, math.inf])
+@pytest.mark.parametrize("name", ["reports", "epochs"])
+def test_a_target_out_of_range_is_an_error(name: str, delta: float) -> None:
+    with pytest.raises(Exception, match=r"target_delta=.* must be in \(0, 1\)"):
+        jax.block_until_ready(jax.jit(lambda d: ja.epsilon(ASKED[name](1.0), d, on_host=True))(delta))
+
+
+@pytest.mark.parametrize("epsilon", [-0.5, math.nan, math.inf])
+def test_so_is_a_target_epsilon(epsilon: float) -> None:
+    with pytest.raises(Exception, match=r"target_epsilon=.* must be >= 0 and finite"):
+        jax.block_until_ready(jax.jit(lambda e: ja.delta(ja.Gaussian(1.0), e, on_host=True))(epsilon))
+
+
+def test_second_derivatives_are_refused() -> None:
+    with pytest.raises(ValueError, match="on_host=True gives no second derivatives"):
+        jax.grad(jax.grad(lambda s: ja.epsilon(ja.Gaussian(s), DELTA, on_host=True)))(1.25)
+
+
+def test_answers_differ_between_the_devices_of_a_shard_map() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",))
+    spread, same = jax.sharding.PartitionSpec("x"), jax.sharding.PartitionSpec()
+    noises = np.array([1.0, 1.5])
+
+    def run(s: Any, q: Any) -> Any:
+        return ja.PoissonSampled(ja.Gaussian(s), q, 30)
+
+    def mapped(out: Any) -> Any:
+        def epsilon(s: Any, q: Any) -> Any:
+            return ja.epsilon(run(s, q), DELTA, on_host=True)
+
+        return jax.shard_map(epsilon, mesh=mesh, in_specs=(spread, same), out_specs=out)
+
+    slopes = jax.jit(jax.grad(lambda *x: mapped(spread)(*x).sum(), (0, 1)))(noises, 0.02)
+    outside = jax.grad(lambda s, q: ja.epsilon(run(s, q), DELTA).sum(), (0, 1))(noises, 0.02)
+    for found, wanted in zip(slopes, outside, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    with pytest.raises(ValueError, match="out_specs which require replication"):
+        jax.jit(mapped(same))(noises, 0.02)

@@ -33,6 +33,19 @@ def test_a_curve_of_both_directions_adds_to_one_of_either() -> None:
     assert ja.compose(BOTH, 3).direction is None
 
 
+def test_a_curve_s_choices_may_be_words_and_are_checked() -> None:
+    def curve(bound: str, relation: str, direction: str | None) -> ja.RdpCurve:
+        return ja.RdpCurve(ORDERS, BOTH.values, bound, relation, "", direction)  # type: ignore[arg-type]
+
+    with pytest.raises(ValueError, match="one direction, not some"):
+        ja.compose([REMOVE, curve("upper", "add or remove one record", "add")])
+    assert ja.compose([REMOVE, curve("upper", "add or remove one record", "remove")]).direction is ja.Direction.REMOVE
+    with pytest.raises(ValueError, match=r"curve\.bound='lower bound' must be an upper bound"):
+        ja.epsilon(curve("lower", "add or remove one record", None), 1e-5)
+    with pytest.raises(ValueError, match="direction='sideways' must be"):
+        curve("upper", "add or remove one record", "sideways")
+
+
 def test_dp_accounting_is_given_curves_of_both_directions_only() -> None:
     pytest.importorskip("dp_accounting")
     with pytest.raises(ValueError, match=r"curve\.direction='remove' must be None"):
