@@ -471,8 +471,8 @@ _ANSWERS = (
     ),
     Mutant(
         "bounds/bases/_points.py",
-        "law(release, sampling_prob, gap * together, side, _TAIL)",
-        "law(release, sampling_prob, gap * together, type(side).UPPER, _TAIL)",
+        "law(release, sampling_prob, spacing * together, side, _TAIL)",
+        "law(release, sampling_prob, spacing * together, type(side).UPPER, _TAIL)",
         "tests/divergence/test_point_steps.py -k neighbours",
     ),
     Mutant("accounting/_on_host.py", "return rounded_up(value, dtype), *", "return value.astype(dtype), *", CALLED),
