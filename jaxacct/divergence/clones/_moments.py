@@ -129,7 +129,7 @@ class ClonesMoments:
 
     @property
     def largest_order(self) -> float:
-        """An order whose moment is formed without overflow for losses up to 195; above, `error` says that it is unknown."""
+        """An order whose moment is formed without overflow for losses up to 195; `error` says where it is not."""
         return 2.0 + 300.0 / max(self.largest_loss, 1e-9)
 
     def rough(self, orders: Real) -> Real:

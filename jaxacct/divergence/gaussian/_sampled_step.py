@@ -126,8 +126,8 @@ class SampledSteps(NamedTuple):
     def largest_order(self) -> Real:
         """Orders a [R] beyond which M(a) is huge, or the rule behind it would be long; above 1.
 
-        In the remove direction q^a e^{a (a - 1) mu^2/2}, from z near a mu, outgrows 1 at a - 1 = 2 log(1/q)/mu^2, about;
-        in the add direction the least ratio, 1 - q, has the power 1 - a.
+        In the remove direction q^a e^{a (a - 1) mu^2/2}, from z near a mu, outgrows 1 near 1 + 2 log(1/q)/mu^2; in the
+        add direction the least ratio, 1 - q, has the power 1 - a.
         """
         outgrown = -2.0 * np.log(self.sampling_prob) / self._mu**2
         to_add = np.minimum(_FAR / self._mu, -_LARGEST_POWER / np.log1p(-self.sampling_prob))
