@@ -418,9 +418,21 @@ _COMPOSED = (
     Mutant("composition.py", "(k - larger) * epochs", "(k - larger)", "--doctest-modules jaxacct/composition.py"),
     Mutant(
         "bounds/bases/_continuous.py",
-        "from_cells(q - high + error, high + error",
+        "from_cells(q - high + low_error, high + error",
         "from_cells(q - high, high",
         "tests/curves/test_distributions.py -k accuracy",
+    ),
+    Mutant(
+        "bounds/bases/_continuous.py",
+        "error / (1.0 - error)",
+        "error",
+        "tests/curves/test_distributions.py -k all_of_their_accuracy",
+    ),
+    Mutant(
+        "bounds/bases/_continuous.py",
+        "low_error = error + q_error",
+        "low_error = error",
+        "tests/curves/test_distributions.py -k may_err_by",
     ),
     # profiles to distributions and back
     Mutant(
@@ -471,8 +483,8 @@ _ANSWERS = (
     ),
     Mutant(
         "bounds/bases/_points.py",
-        "law(release, sampling_prob, gap * together, side, _TAIL)",
-        "law(release, sampling_prob, gap * together, type(side).UPPER, _TAIL)",
+        "law(release, sampling_prob, spacing * together, side, _TAIL)",
+        "law(release, sampling_prob, spacing * together, type(side).UPPER, _TAIL)",
         "tests/divergence/test_point_steps.py -k neighbours",
     ),
     Mutant("accounting/_on_host.py", "return rounded_up(value, dtype), *", "return value.astype(dtype), *", CALLED),

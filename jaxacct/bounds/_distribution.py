@@ -50,7 +50,7 @@ PLAIN_TAIL = 1e-22  # the same mass itself, where no delta is asked for
 Parts = Callable[[Direction], list[tuple[Pld, int]]]
 
 
-def no_gap(mechanism: Any) -> float:
+def none_divided(mechanism: Any) -> float:
     """The float 0: no loss is an atom."""
     del mechanism
     return 0.0
@@ -69,7 +69,8 @@ class Distribution:
       below: as for `Method`: the mechanism itself, unless the distributions dominate it without being its own.
       width_constant: ``(mechanism) -> `` c^2 times the relative width of epsilon at c points per standard deviation,
         measured.
-      gap: ``(mechanism) -> `` the distance between losses that are atoms and should be on the grid, or 0.
+      divided: ``(mechanism) -> `` the distance that a step should divide, so that the losses that are atoms are on the
+        grid; 0 for none.
       is_light: ``(mechanism) -> `` whether its laws cost next to nothing to make, at any resolution.
       is_from_above: ``(mechanism) -> `` whether some part is known from above only, on its own grid.
       exists: ``(mechanism) -> `` whether it can be made for these fields.
@@ -85,7 +86,7 @@ class Distribution:
     largest_loss: Callable[[Any], float]
     below: Callable[[Any], Any]
     width_constant: Callable[[Any], float]
-    gap: Callable[[Any], float] = no_gap
+    divided: Callable[[Any], float] = none_divided
     is_light: Callable[[Any], bool] = never
     is_from_above: Callable[[Any], bool]
     exists: Callable[[Any], bool]
@@ -143,8 +144,9 @@ def step_for(distribution: Distribution, mechanism: Mechanism, resolution: float
     """
     scale, count = distribution.scale(mechanism)
     step = min(math.sqrt(scale / count) / resolution, _COARSEST)
-    if (gap := distribution.gap(mechanism)) > 2.0 * step:  # on the grid they are kept as they are
-        step = gap / (2 * math.ceil(0.5 * gap / step))  # an even number: cells merge in pairs where a bound is lower
+    if (whole := distribution.divided(mechanism)) > 2.0 * step:  # on the grid they are kept as they are
+        pairs = math.ceil(0.5 * whole / step)  # of steps: cells merge in pairs where a bound is lower
+        step = whole / (2 * pairs)
     if step < FINEST:
         raise TooFineError(f"mechanism={mechanism!r} at resolution={resolution:g} needs losses {step:.3g} apart")
     return step

@@ -27,15 +27,15 @@ THEOREM = "Neyman & Pearson 1933, half-lines that are worst for both records; Zh
 class Mirrored(NamedTuple):
     """The pair of one step of a run, and the number of steps.
 
-    `law` gives the law of the pair for (step, side, tail); `scale`, `largest_loss` and `gap` are as for `Distribution`,
-    for one step.
+    `law` gives the law of the pair for (step, side, tail); `scale`, `largest_loss` and `divided` are as for
+    `Distribution`, for one step.
     """
 
     law: Callable[[float, Side, float], RatioLaw]
     num_steps: int
     scale: float
     largest_loss: float = math.inf
-    gap: float = 0.0
+    divided: float = 0.0
 
     def laws(self, step: float, side: Side, tail: float) -> list[tuple[RatioLaw, int]]:
         """The law of a step and its number of runs, as `parts_by_laws` takes them."""

@@ -24,7 +24,7 @@ def of_one_release(base: Base, theorem: str | Callable[[Any], str], spread: Call
         largest_loss=base.largest_loss,
         below=itself,
         width_constant=lambda release: 0.5,
-        gap=lambda release: base.gap(release, 1.0),
+        divided=lambda release: base.atoms(release, 1.0).divided,
         is_light=lambda release: base.is_light,
         is_from_above=base.is_from_above,
         exists=always,

@@ -13,7 +13,7 @@ _ASKED = (
     "scale",
     "largest_loss",
     "width_constant",
-    "gap",
+    "divided",
     "is_light",
     "is_from_above",
     "is_symmetric",

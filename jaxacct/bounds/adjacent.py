@@ -271,7 +271,7 @@ _PAIRS = Distribution(
     largest_loss=_largest,
     below=itself,
     width_constant=lambda mechanism: 0.5,
-    gap=lambda mechanism: _pair_of(mechanism).gap,
+    divided=lambda mechanism: _pair_of(mechanism).divided,
     is_from_above=_is_fixed,
     exists=_has_pair_or_is_empty,
     is_symmetric=lambda mechanism: len(mechanism.directions) == 1,

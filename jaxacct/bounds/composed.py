@@ -239,7 +239,7 @@ def _loss_parts(mechanism: Composed, step: float, bound: Bound, tail: float) -> 
     made: list[tuple[Parts, int, int]] = []
     for of, part, count in _distributions(mechanism):
         own, times = of.scale(part)
-        wide = of.gap(part) == 0.0 and scale * times < own * runs and own < _LITTLE**2 * times
+        wide = of.divided(part) == 0.0 and scale * times < own * runs and own < _LITTLE**2 * times
         factor = 1 << int(0.5 * math.log2(own * runs / (scale * times))) if wide else 1
         made.append((of.parts(part, factor * step, bound, tail), int(count), factor))
     return lambda direction: [
@@ -276,7 +276,7 @@ DISTRIBUTION = Distribution(
     largest_loss=_largest_loss,
     below=_below,
     width_constant=lambda mechanism: max(of.width_constant(part) for of, part, _ in _distributions(mechanism)),
-    gap=lambda mechanism: max(of.gap(part) for of, part, _ in _distributions(mechanism)),
+    divided=lambda mechanism: max(of.divided(part) for of, part, _ in _distributions(mechanism)),
     is_light=lambda mechanism: all(of.is_light(part) for of, part, _ in _distributions(mechanism)),
     is_from_above=lambda mechanism: any(of.is_from_above(part) for of, part, _ in _distributions(mechanism)),
     is_envelope=lambda mechanism: any(of.is_envelope(part) for of, part, _ in _distributions(mechanism)),

@@ -55,9 +55,9 @@ class ChosenLines(NamedTuple):
 def candidate_orders(scale: Real, largest: Real) -> Real:
     """Orders [L, K], increasing, in steps set by `scale` [L], 1 over the standard deviation of the composed loss.
 
-    The orders less 1 are at most `largest` [L].
+    They are at most `largest` [L], up to rounding.
     """
-    low, high = (np.minimum(x * scale, largest)[:, None] for x in _ORDERS)
+    low, high = (np.minimum(x * scale, largest - 1.0)[:, None] for x in _ORDERS)
     low = np.minimum(low, 0.01 * high)
     return 1.0 + low * (high / low) ** np.linspace(0.0, 1.0, _NUM_ORDERS)
 

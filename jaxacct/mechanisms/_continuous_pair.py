@@ -15,6 +15,13 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
 _Function = Callable[[NDArray[Any]], NDArray[Any]]
 
+LAST_DIGITS = 2.0**-50  # relative error of values that is admitted in any case, beside their stated accuracy
+
+
+def _rises(values: NDArray[np.float64], error: float) -> bool:
+    """Whether `values` [N] may be those of a rising function, with an `error` relative to that."""
+    return bool(np.all(values * (1.0 + error) >= np.maximum.accumulate(values) * (1.0 - error)))
+
 
 @description
 class ContinuousPair(Release):
@@ -27,7 +34,7 @@ class ContinuousPair(Release):
       sf_p, sf_q: P[L > l] and Q[L > l]; not 1 - cdf in floating point, since the tails matter.
       lowest, highest: finite losses between which all but a negligible part of both lies. What lies outside is counted
         on the safe side, so the choice affects tightness only.
-      accuracy: relative error of the four functions.
+      accuracy: relative error of the four functions, at most: it is counted, and they need be monotone up to it only.
 
     Raises:
       ValueError: if the functions are not monotone between 0 and 1 on a probe of the range, or the range is empty.
@@ -62,12 +69,14 @@ class ContinuousPair(Release):
         if not 0 <= accuracy <= 1e-3:
             raise ValueError(f"accuracy={accuracy} must be in [0, 1e-3]")
         probe = np.linspace(lowest, highest, 257)
-        for name, sign in (("cdf_p", 1.0), ("sf_p", -1.0), ("cdf_q", 1.0), ("sf_q", -1.0)):
+        error = accuracy + LAST_DIGITS
+        for name, sign in (("cdf_p", 1), ("sf_p", -1), ("cdf_q", 1), ("sf_q", -1)):
             if not callable(getattr(self, name)):
                 raise ValueError(f"{name}={getattr(self, name)!r} must be a function of an array of losses")
             values = np.asarray(getattr(self, name)(probe), np.float64)
-            monotone = values.shape == probe.shape and np.all(np.diff(sign * values) >= -1e-3 * self.accuracy - 1e-15)
-            if not (monotone and np.all((values >= 0) & (values <= 1))):
+            if not (
+                values.shape == probe.shape and np.all((values >= 0) & (values <= 1)) and _rises(values[::sign], error)
+            ):
                 raise ValueError(f"{name} must map losses to monotone values in [0, 1]")
 
     def describe(self) -> str:

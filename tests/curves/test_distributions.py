@@ -1,14 +1,18 @@
 """Ways to build and combine privacy loss distributions: from distribution functions, mixtures, grids, composition."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 import jaxacct as ja
+from jaxacct.bounds.bases import _continuous
 from jaxacct.curves._convolution import _fft_error
 from jaxacct.curves._regridding import on_grid
+from jaxacct.divergence.lattice._ratio import Side
 
 
 def _gaussian_pair(sigma: float, reach: float = 10.0) -> ja.ContinuousPair:
@@ -81,6 +85,53 @@ def test_functions_that_err_by_all_of_their_accuracy(direction: ja.Direction) ->
     for epsilon in (0.0, 1.0, 3.0):
         truth = float(ja.delta(ja.Gaussian(1.0), epsilon))
         assert lower.delta(epsilon) <= truth <= upper.delta(epsilon)
+
+
+def test_tails_that_err_by_all_of_their_accuracy_are_counted() -> None:
+    """The true value is up to 1 / (1 - accuracy) times the one that is given, which is more than 1 + accuracy."""
+    good, accuracy = _gaussian_pair(1.0, 1.0), 1e-3
+    functions = [lambda loss, f=f: (1.0 - accuracy) * f(loss) for f in (good.cdf_p, good.sf_p, good.cdf_q, good.sf_q)]
+    pair = ja.ContinuousPair(*functions, good.lowest, good.highest, accuracy=accuracy)
+    for step in (0.25, 1.0, 2.0):
+        law = _continuous._unsampled(pair, step, Side.UPPER)
+        assert law.infinite_mass >= good.sf_p(law.log_values[-1])
+        assert law.zero_mass >= good.cdf_q(law.offset) + good.sf_q(law.log_values[-1])
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize("step", [0.01, 0.5, 3.0])
+def test_cells_count_what_functions_may_err_by(step: float, sign: float) -> None:
+    """Of P and Q in opposite directions, at every other end of a cell: each point has at least what is true."""
+    good, accuracy = _gaussian_pair(1.0), 1e-3
+
+    def rough(function: Callable[..., Any], sign: float) -> Callable[..., Any]:
+        def given(loss: Any) -> Any:
+            return np.minimum(function(loss) * (1.0 + sign * accuracy * (-1.0) ** np.round(loss / step)), 1.0)
+
+        return given
+
+    p, q = ([rough(f, x) for f in of] for of, x in (((good.cdf_p, good.sf_p), sign), ((good.cdf_q, good.sf_q), -sign)))
+    pair = ja.ContinuousPair(*p, *q, good.lowest, good.highest, accuracy=accuracy)
+    found, truth = (_continuous._unsampled(x, step, Side.UPPER) for x in (pair, good))
+    assert np.all(found.masses >= truth.masses * (1.0 - 1e-10))
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 1e-13, 1e-3])
+def test_functions_fall_by_no_more_than_their_accuracy(accuracy: float) -> None:
+    """What is admitted has a monotone function within its accuracy, however small the values; so much is counted."""
+    good = _gaussian_pair(1.0)
+
+    def made(error: float) -> ja.ContinuousPair:
+        jump = lambda loss: good.cdf_p(-3.0) * np.where(loss > 0.0, 1.0 - error, 1.0 + error)  # noqa: E731
+        return ja.ContinuousPair(
+            lambda loss: np.where(np.abs(loss) < 2.0, jump(loss), good.cdf_p(loss) * np.where(loss < 0.0, 1e-20, 1.0)),
+            *(good.sf_p, good.cdf_q, good.sf_q, -3.0, 3.0),
+            accuracy=accuracy,
+        )
+
+    assert made(accuracy).accuracy == accuracy
+    with pytest.raises(ValueError, match="cdf_p must map"):
+        made(1.01 * accuracy + 1e-14)
 
 
 def test_bad_pairs_are_refused() -> None:

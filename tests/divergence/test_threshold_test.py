@@ -9,11 +9,14 @@ import pytest
 
 import jaxacct as ja
 from jaxacct._types import Direction
+from jaxacct.divergence._contour import candidate_orders
 from jaxacct.divergence._tail import Beyond, Moments, Nodes, log_beyond, moments_of, tail_ends
 from jaxacct.divergence._threshold_guess import Terms, guessed
 from jaxacct.divergence._threshold_test import delta_below, epsilon_below
+from jaxacct.divergence.clones._moments import ClonesMoments
 from jaxacct.divergence.gaussian._allocated_steps import AllocatedSteps, LossSteps, SampledLoss
 from jaxacct.divergence.gaussian._line import GaussianStep
+from jaxacct.divergence.gaussian._sampled_step import SampledSteps
 from jaxacct.papers.random_allocation import few_steps_delta
 
 EPOCHS = [
@@ -184,3 +187,31 @@ def test_what_is_known_already_is_not_certified_again() -> None:
     alone = ask(0.0)
     assert ask(2.0 * alone) == 0.0
     assert ask(0.9 * alone) == pytest.approx(alone, rel=1e-12)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize(("sigma", "prob"), [(0.001, 0.5), (0.05, 0.01), (1.0, 0.3), (1.0, 1.0 - 1e-12), (10.0, 1e-6)])
+def test_orders_tried_are_those_whose_moments_are_of_use(sigma: float, prob: float, direction: Direction) -> None:
+    step = SampledLoss(sigma, prob, direction)
+    largest = step.largest_order
+    for scale in (1e-2, 1.0, 1e6):
+        orders = candidate_orders(np.array([scale]), np.array([largest]))[0]
+        assert np.all(np.diff(orders) > 0.0)
+        assert orders[0] > 1.0
+        assert orders[-1] <= largest * (1.0 + 1e-12)
+    assert LossSteps(step).largest_order + 1.0 == pytest.approx(largest)
+    allocated = AllocatedSteps(sigma, 100.0, 3.0, prob, direction)
+    assert allocated._orders(allocated.largest_order)[1] == pytest.approx(largest)
+
+
+def test_no_answer_rests_on_moments_beyond_the_largest_order() -> None:
+    """Where an order is too large for doubles its moment is infinite, and nothing is known of its decay."""
+    one, large = np.array([1.0]), np.array([1e4])
+    with np.errstate(all="ignore"):
+        for adds in (False, True):
+            steps = SampledSteps(one, np.array([0.999]), np.array([adds]))
+            rule = steps.rule(large, np.array([-40.0]))
+            assert steps.real_moment(rule)[0] == np.inf
+            assert steps.decay(rule, steps.real_moment(rule), np.array([[1.0, 100.0]])).max() == 0.0
+        clones = ClonesMoments(100.0, 0.3, 380.0, -40.0)
+        assert clones.error(clones.lattice(clones.largest_order, 0.0), clones.largest_order, 0.0) == np.inf

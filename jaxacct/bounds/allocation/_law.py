@@ -5,10 +5,9 @@ Feldman & Shenfeld 2025, Theorem 3.1 (the pair of 1-out-of-t) and Lemma 3.2 (k-o
 
 import dataclasses
 import math
-from typing import Any
 
 from jaxacct._method import always, itself, never
-from jaxacct.bounds._distribution import Distribution, no_gap, parts_by_laws
+from jaxacct.bounds._distribution import Distribution, none_divided, parts_by_laws
 from jaxacct.bounds._split import single_step
 from jaxacct.bounds.bases import base_of, is_envelope, is_from_above, law_maker, spread
 from jaxacct.bounds.bases._base import MAX_LOSS, unbounded
@@ -38,13 +37,11 @@ def _scale(mechanism: RandomAllocation) -> tuple[float, int]:
     return count * math.log1p(spread(mechanism.mechanism) / size), count
 
 
-def _gap_of(release: Any, num_steps: int) -> float:
-    """The gap of the release as steps of the last level; a step of the first level is a power of two of these."""
-    return base_of(release).gap(release, 1.0) / 2.0 ** int(_COARSENING * math.log2(num_steps))
-
-
-def _gap(mechanism: RandomAllocation) -> float:
-    return _gap_of(mechanism.mechanism, int(mechanism.num_steps) // int(mechanism.num_selected))
+def _divided(mechanism: RandomAllocation) -> float:
+    """What a step of the last level should divide; a step of the first level is a power of two of these."""
+    whole = base_of(mechanism.mechanism).atoms(mechanism.mechanism, 1.0).divided
+    num_steps = int(mechanism.num_steps) // int(mechanism.num_selected)
+    return whole / 2.0 ** int(_COARSENING * math.log2(num_steps))
 
 
 def _largest_loss(mechanism: RandomAllocation) -> float:
@@ -60,7 +57,7 @@ DISTRIBUTION = Distribution(
     largest_loss=_largest_loss,
     below=single_step,
     width_constant=lambda mechanism: 4.0,
-    gap=_gap,
+    divided=_divided,
     is_from_above=is_from_above,
     is_envelope=is_envelope,
     exists=always,
@@ -93,7 +90,7 @@ PARTIAL_DISTRIBUTION = dataclasses.replace(
     scale=_partial_scale,
     largest_loss=_partial_largest_loss,
     below=itself,
-    gap=no_gap,
+    divided=none_divided,
 )
 
 

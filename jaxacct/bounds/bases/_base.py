@@ -8,7 +8,7 @@ certified rounding: Meiser & Mohammadi 2018, Koskela et al. 2020, in the second-
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,27 @@ SMALLEST = 1e-250  # smaller masses are close to underflow: counted at 0 or infi
 _SPREAD_STEP = 1e-3  # nats, of the lattice on which a spread is measured: it decides resolutions only
 
 
-def no_gap(base: Any, sampling_prob: float) -> float:
-    """float: 0, for releases whose loss has no atoms."""
+class Atoms(NamedTuple):
+    """Where the atoms of log(1 - q + q Y) lie; the law puts them on a lattice whose step divides `divided`.
+
+    Attributes:
+      spacing: the distance between neighbours where all are known to be evenly spaced, else 0.
+      range: the distance between the least and the largest; 0 where there are none, or infinitely many.
+    """
+
+    spacing: float = 0.0
+    range: float = 0.0
+
+    @property
+    def divided(self) -> float:
+        """The distance that the step should divide; 0 for none."""
+        return self.spacing or self.range
+
+
+def no_atoms(base: Any, sampling_prob: float) -> Atoms:
+    """`Atoms` (class) of a release whose loss has none."""
     del base, sampling_prob
-    return 0.0
+    return Atoms()
 
 
 def unbounded(base: Any) -> float:
@@ -44,9 +61,7 @@ class Base:
     Attributes:
       law: ``(release, sampling_prob, step, side, tail) -> `` the law of 1 - q + q Y, Y the likelihood ratio.
       largest_loss: ``(release) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf where none is known.
-      gap: ``(release, sampling_prob) -> `` the distance between the least and the largest atom of log(1 - q + q Y), or
-        between neighbours where they are evenly spaced: the law puts them on the lattice where its step divides it. 0
-        where there are none.
+      atoms: ``(release, sampling_prob) -> `` where the atoms of log(1 - q + q Y) lie.
       spread: ``(release) -> `` approximately Var(dP/dQ), its finite part.
       is_from_above: ``(release) -> `` whether only a distribution that dominates it is known, on its own grid.
       is_envelope: ``(release) -> `` whether its pair is the worst case at every epsilon at once, which no one release
@@ -57,7 +72,7 @@ class Base:
 
     law: Callable[[Any, float, float, Side, float], RatioLaw]
     largest_loss: Callable[[Any], float]
-    gap: Callable[[Any, float], float] = no_gap
+    atoms: Callable[[Any, float], Atoms] = no_atoms
     spread: Callable[[Any], float] | None = None
     is_from_above: Callable[[Any], bool] = never
     is_envelope: Callable[[Any], bool] = never

@@ -10,14 +10,21 @@ from numpy.typing import NDArray
 from jaxacct.bounds.bases._base import Base, check_fits, sampled, unbounded
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_cells
 from jaxacct.mechanisms import ContinuousPair
-from jaxacct.special import outward, product_outward, sum_outward
+from jaxacct.mechanisms._continuous_pair import LAST_DIGITS
+from jaxacct.special import outward, product_outward, sum_outward, up
 
 
-def _interval_masses(cdf: NDArray[Any], sf: NDArray[Any], accuracy: float) -> tuple[NDArray[Any], NDArray[Any]]:
+def _share(pair: ContinuousPair) -> float:
+    """By how much the true value may exceed the one given, at most, as a share of the latter: 1/(1 - a) - 1."""
+    error = float(pair.accuracy) + LAST_DIGITS
+    return up(error / (1.0 - error), 4)
+
+
+def _interval_masses(cdf: NDArray[Any], sf: NDArray[Any], share: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """Mass between neighbouring points, from the smaller tail, and a bound on its error."""
     left = cdf[1:] <= 0.5
     masses = np.where(left, np.diff(cdf), -np.diff(sf))
-    error = (accuracy + 2.0**-52) * np.where(left, cdf[1:] + cdf[:-1], sf[1:] + sf[:-1])
+    error = (share + 2.0**-52) * np.where(left, cdf[1:] + cdf[:-1], sf[1:] + sf[:-1])
     return np.maximum(masses, 0.0), error
 
 
@@ -33,17 +40,18 @@ def _unsampled(pair: ContinuousPair, step: float, side: Side) -> RatioLaw:
     first, last = math.floor(pair.lowest / step), math.ceil(pair.highest / step)
     edges = step * np.arange(first, last + 1)
     (p, p_error), (q, q_error) = (
-        _interval_masses(np.asarray(cdf(edges), np.float64), np.asarray(sf(edges), np.float64), pair.accuracy)
+        _interval_masses(np.asarray(cdf(edges), np.float64), np.asarray(sf(edges), np.float64), _share(pair))
         for cdf, sf in ((pair.cdf_p, pair.sf_p), (pair.cdf_q, pair.sf_q))
     )
     left = np.exp(edges[:-1])
     high = np.clip((p / left - q) / math.expm1(step), 0.0, q)
     error = (p_error / left + q_error) / math.expm1(step)
+    low_error = error + q_error  # of the rest of q
     if side is not Side.UPPER:  # what lies outside is dropped, and so is what the functions may err by
-        low_mass, high_mass = np.maximum(q - high - error, 0.0), np.maximum(high - error, 0.0)
+        low_mass, high_mass = np.maximum(q - high - low_error, 0.0), np.maximum(high - error, 0.0)
         return from_cells(low_mass, high_mass, first * step, step, side)
-    law = from_cells(q - high + error, high + error, first * step, step, side)
-    grow = outward(1.0 + pair.accuracy, up=True)
+    law = from_cells(q - high + low_error, high + error, first * step, step, side)
+    grow = outward(1.0 + _share(pair), up=True)
     (below_p, above_p), (below_q, above_q) = (
         [product_outward(float(tail), grow, up=True) for tail in (cdf(edges[:1])[0], sf(edges[-1:])[0])]
         for cdf, sf in ((pair.cdf_p, pair.sf_p), (pair.cdf_q, pair.sf_q))

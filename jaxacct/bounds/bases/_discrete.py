@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct.bounds.bases._base import Base
+from jaxacct.bounds.bases._base import Atoms, Base
 from jaxacct.bounds.bases._few_outputs import Types, law_of_atoms, rounding
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, log_mixed_with_one
 from jaxacct.mechanisms import DiscretePair
@@ -30,10 +30,10 @@ def _points(pair: DiscretePair, sampling_prob: float) -> tuple[NDArray[Any], NDA
     return log_mixed_with_one(log_values, sampling_prob, 1.0 - sampling_prob), q
 
 
-def _gap(pair: DiscretePair, sampling_prob: float) -> float:
+def _atoms(pair: DiscretePair, sampling_prob: float) -> Atoms:
     log_values, _ = _points(pair, sampling_prob)
     finite = log_values[log_values > -np.inf]
-    return float(finite.max() - finite.min()) if finite.size else 0.0
+    return Atoms(range=float(finite.max() - finite.min()) if finite.size else 0.0)
 
 
 def _law(pair: DiscretePair, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
@@ -67,4 +67,4 @@ def _largest_loss(pair: DiscretePair) -> float:
     return up(float((np.abs(logs[0] - logs[1]) + 2.0**-51 * np.abs(logs).sum(axis=0)).max(initial=0.0)), 32)
 
 
-BASE = Base(law=_law, largest_loss=_largest_loss, gap=_gap, is_light=True)
+BASE = Base(law=_law, largest_loss=_largest_loss, atoms=_atoms, is_light=True)

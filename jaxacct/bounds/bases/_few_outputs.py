@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jaxacct._method import always
 from jaxacct._types import TooFineError
-from jaxacct.bounds.bases._base import Base, check_fits, unbounded
+from jaxacct.bounds.bases._base import Atoms, Base, check_fits, unbounded
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, log_mixed_with_one
 from jaxacct.mechanisms import (
     AboveThreshold,
@@ -278,21 +278,20 @@ def _law_of_skellam(release: Any, sampling_prob: float, step: float, side: Side,
     return dataclasses.replace(law, blur=law.blur + types.apart)
 
 
-def _gap(release: Any, sampling_prob: float) -> float:
-    """The distance between neighbouring losses (all equal) if nothing is sampled, else between the outermost."""
+def _atoms(release: Any, sampling_prob: float) -> Atoms:
+    """Evenly spaced, if nothing is sampled."""
     losses = np.asarray(_LOSSES[type(release)](release))
     finite = losses[np.isfinite(losses)]
     if finite.size < 2:
-        return 0.0
+        return Atoms()
     if sampling_prob == 1.0:
-        return float(np.ptp(finite)) / (finite.size - 1)
-    found = log_mixed_with_one(finite, sampling_prob, 1.0 - sampling_prob)
-    return float(np.ptp(found))
+        return Atoms(float(np.ptp(finite)) / (finite.size - 1), float(np.ptp(finite)))
+    return Atoms(range=float(np.ptp(log_mixed_with_one(finite, sampling_prob, 1.0 - sampling_prob))))
 
 
-def _gap_of_gaussian(release: DiscreteGaussian, sampling_prob: float) -> float:
+def _atoms_of_gaussian(release: DiscreteGaussian, sampling_prob: float) -> Atoms:
     shift, scale = float(release.sensitivity), float(release.scale)
-    return shift / scale / scale if sampling_prob == 1.0 else 0.0
+    return Atoms(spacing=shift / scale / scale) if sampling_prob == 1.0 else Atoms()
 
 
 def _largest_of_guarantee(release: EpsilonDelta) -> float:
@@ -325,22 +324,26 @@ def _pure_epsilon(release: AboveThreshold) -> float:
 
 
 _OPTIONS: dict[str, Any] = {"is_symmetric": True, "is_light": True}
-RESPONSE = Base(law=_law, largest_loss=lambda release: up(float(release.local_epsilon), 4), gap=_gap, **_OPTIONS)
-GUARANTEE = Base(law=_law, largest_loss=_largest_of_guarantee, gap=_gap, **_OPTIONS)
+RESPONSE = Base(law=_law, largest_loss=lambda release: up(float(release.local_epsilon), 4), atoms=_atoms, **_OPTIONS)
+GUARANTEE = Base(law=_law, largest_loss=_largest_of_guarantee, atoms=_atoms, **_OPTIONS)
 DISCRETE_LAPLACE = Base(
     law=_law,
     largest_loss=lambda release: up(float(release.noise_parameter) * float(release.sensitivity), 4),
-    gap=_gap,
+    atoms=_atoms,
     **_OPTIONS,
 )
 DISCRETE_GAUSSIAN = Base(
-    law=_law_of_gaussian, largest_loss=unbounded, spread=_spread_of_gaussian, gap=_gap_of_gaussian, is_symmetric=True
+    law=_law_of_gaussian,
+    largest_loss=unbounded,
+    spread=_spread_of_gaussian,
+    atoms=_atoms_of_gaussian,
+    is_symmetric=True,
 )
 SKELLAM = Base(law=_law_of_skellam, largest_loss=unbounded, spread=_spread_of_skellam, is_symmetric=True)
 ABOVE_THRESHOLD = Base(
     law=lambda release, *at: _law(_guarantee_of(release), *at),
     largest_loss=_pure_epsilon,
-    gap=lambda release, sampling_prob: _gap(_guarantee_of(release), sampling_prob),
+    atoms=lambda release, sampling_prob: _atoms(_guarantee_of(release), sampling_prob),
     is_envelope=always,
     **_OPTIONS,
 )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._method import always
-from jaxacct.bounds.bases._base import MAX_LOSS, Base, check_fits, too_far
+from jaxacct.bounds.bases._base import MAX_LOSS, Atoms, Base, check_fits, too_far
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms, from_masses, log_mixed_with_one, merged
 from jaxacct.mechanisms import Laplace, PermuteAndFlip
 from jaxacct.special import down, up
@@ -24,9 +24,9 @@ def _ends(release: Laplace, sampling_prob: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _gap(release: Laplace, sampling_prob: float) -> float:
+def _atoms(release: Laplace, sampling_prob: float) -> Atoms:
     low, high = _ends(release, sampling_prob)
-    return high - low
+    return Atoms(range=high - low)
 
 
 def points_between(low: float, high: float, origin: float, step: float) -> tuple[int, NDArray[Any]]:
@@ -50,7 +50,7 @@ def _law(release: Laplace, sampling_prob: float, step: float, side: Side, tail: 
     if max(-low, high) > MAX_LOSS + step:  # both atoms stay
         raise too_far(release)
     check_fits(f"noise_multiplier={noise_multiplier}", low, high, step)
-    # the atom that decides the direction is on the lattice, both are where the step divides the gap
+    # the atom that decides the direction is on the lattice, both are where the step divides their distance
     origin = low if side is Side.LOWER_ADD else high
     first, inner = points_between(low, high, origin, step)
     losses = inner if sampling_prob == 1.0 else np.log1p(np.maximum(np.expm1(inner) / sampling_prob, -1.0))
@@ -77,11 +77,11 @@ def of_choice(release: PermuteAndFlip) -> Laplace:
     return Laplace(down(1.0 / epsilon, 4)) if epsilon > _LEAST_EPSILON else Laplace(_MOST_NOISE)
 
 
-BASE = Base(law=_law, largest_loss=_largest_loss, gap=_gap, is_light=True, is_symmetric=True)
+BASE = Base(law=_law, largest_loss=_largest_loss, atoms=_atoms, is_light=True, is_symmetric=True)
 PERMUTE_AND_FLIP = Base(
     law=lambda release, *at: _law(of_choice(release), *at),
     largest_loss=lambda release: up(float(release.choice_epsilon), 4),
-    gap=lambda release, sampling_prob: _gap(of_choice(release), sampling_prob),
+    atoms=lambda release, sampling_prob: _atoms(of_choice(release), sampling_prob),
     is_envelope=always,
     is_light=True,
     is_symmetric=True,

@@ -63,16 +63,17 @@ def points_below(release: Any, sampling_prob: float, direction: Direction) -> Po
     if sampling_prob == 1.0 and _num_listed(release) <= _MOST:
         return _of_types(_LISTED[type(release)](release), direction)
     side = side_of(Bound.LOWER, direction)
-    gap = base_of(release).gap(release, sampling_prob)
-    if gap > 0.0 and sampling_prob == 1.0 and type(release) in TYPES:  # the gap of evenly spaced losses
-        every = law(release, sampling_prob, gap, side, _TAIL)
-        together = math.ceil(np.count_nonzero(every.masses) / _MOST)
-        return _of_law(every if together <= 1 else law(release, sampling_prob, gap * together, side, _TAIL), direction)
-    if gap > 0.0:  # the range of the losses
-        fine = law(release, sampling_prob, gap * _FINE, side, _TAIL)
+    spacing, whole = base_of(release).atoms(release, sampling_prob)
+    if spacing > 0.0:
+        found = law(release, sampling_prob, spacing, side, _TAIL)
+        if (together := math.ceil(np.count_nonzero(found.masses) / _MOST)) > 1:
+            found = law(release, sampling_prob, spacing * together, side, _TAIL)
+        return _of_law(found, direction)
+    if whole > 0.0:
+        fine = law(release, sampling_prob, whole * _FINE, side, _TAIL)
         if np.count_nonzero(fine.masses) <= _FEW:
             return _of_law(fine, direction)
-        return _of_law(law(release, sampling_prob, gap / _CELLS, side, _TAIL), direction)
+        return _of_law(law(release, sampling_prob, whole / _CELLS, side, _TAIL), direction)
     deviation = math.sqrt(math.log1p(sampling_prob**2 * spread(release)))
     if not 0.0 < deviation < math.inf:
         raise TooFineError(f"{release!r}: its losses do not fit a lattice")

@@ -22,8 +22,8 @@ def _scale(mechanism: PoissonSampled) -> tuple[float, int]:
     return steps * math.log1p(q * q * spread(mechanism.mechanism)), steps
 
 
-def _gap(mechanism: PoissonSampled) -> float:
-    return base_of(mechanism.mechanism).gap(mechanism.mechanism, float(mechanism.sampling_prob))
+def _divided(mechanism: PoissonSampled) -> float:
+    return base_of(mechanism.mechanism).atoms(mechanism.mechanism, float(mechanism.sampling_prob)).divided
 
 
 DISTRIBUTION = Distribution(
@@ -33,7 +33,7 @@ DISTRIBUTION = Distribution(
     largest_loss=lambda mechanism: base_of(mechanism).largest_loss(mechanism),
     below=itself,
     width_constant=lambda mechanism: 0.5,
-    gap=_gap,
+    divided=_divided,
     is_light=lambda mechanism: base_of(mechanism.mechanism).is_light,
     is_from_above=is_from_above,
     is_envelope=is_envelope,

@@ -129,8 +129,8 @@ class ClonesMoments:
 
     @property
     def largest_order(self) -> float:
-        """An order whose moment is formed without overflow."""
-        return 1.0 + 300.0 / max(self.largest_loss, 1e-9)
+        """An order whose moment is formed without overflow for losses up to 195; `error` says where it is not."""
+        return 2.0 + 300.0 / max(self.largest_loss, 1e-9)
 
     def rough(self, orders: Real) -> Real:
         """About log M [A] at real `orders` [A]."""

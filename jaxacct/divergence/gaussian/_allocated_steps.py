@@ -51,7 +51,7 @@ class AllocatedSteps(NamedTuple):
 
     @property
     def largest_order(self) -> float:
-        return self._step.largest_order
+        return self._step.largest_order - self._orders(0.0)[1]
 
     @property
     def has_atoms(self) -> bool:

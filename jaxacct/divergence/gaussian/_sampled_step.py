@@ -124,14 +124,14 @@ class SampledSteps(NamedTuple):
 
     @property
     def largest_order(self) -> Real:
-        """Orders a [R] beyond which M(a) is huge, or the rule behind it would be long.
+        """Orders a [R] beyond which M(a) is huge, or the rule behind it would be long; above 1.
 
-        In the remove direction q^a e^{a^2 mu^2/2}, from z near a mu, outgrows 1 at 2 log(1/q)/mu^2; in the add
-        direction the least ratio, 1 - q, has the power 1 - a.
+        In the remove direction q^a e^{a (a - 1) mu^2/2}, from z near a mu, outgrows 1 near 1 + 2 log(1/q)/mu^2; in the
+        add direction the least ratio, 1 - q, has the power 1 - a.
         """
-        far = 1.0 - 2.0 * np.log(self.sampling_prob) / self._mu**2
-        to_add = np.minimum(_FAR / self._mu, 1.0 - _LARGEST_POWER / np.log1p(-self.sampling_prob))
-        return np.where(self.adds, to_add, np.maximum(_FAR / self._mu, 0.95 * far))
+        outgrown = -2.0 * np.log(self.sampling_prob) / self._mu**2
+        to_add = np.minimum(_FAR / self._mu, -_LARGEST_POWER / np.log1p(-self.sampling_prob))
+        return 1.0 + np.where(self.adds, to_add, np.maximum(_FAR / self._mu, 0.95 * outgrown))
 
     # Approximations that compare contours and certify nothing
 
