@@ -105,5 +105,5 @@ DISTRIBUTION = Distribution(
     width_constant=lambda mechanism: 0.5,
     is_from_above=never,
     exists=has_pair,
-    gap=lambda mechanism: concrete_pair(mechanism)[2],
+    divided=lambda mechanism: concrete_pair(mechanism)[2],
 )
