@@ -96,7 +96,9 @@ def _ask_lanes(steps: Sequence[PlanStep], found: Found) -> None:
         assert isinstance(method, LaneMethod)
         todo = np.ones(question.shape, bool)
         if not question.is_traced:
-            todo = _of_its_points(method, question, _is_open(method, direction, before, least_order, found))
+            todo = _is_open(method, direction, before, least_order, found)
+            if question.is_batch and question.method is None:
+                todo = _of_its_points(method, question, todo)
             if todo.size and not todo.any():
                 continue
         asked = found.ask(method, todo)
@@ -112,7 +114,7 @@ def _ask_lanes(steps: Sequence[PlanStep], found: Found) -> None:
 
 def _of_its_points(method: LaneMethod, question: Question, todo: NDArray[Any]) -> NDArray[Any]:
     """`todo` without the points of a batch about which the method would not be asked, if each were asked alone."""
-    if not question.is_batch or question.method is not None or isinstance(method.role, Role):
+    if isinstance(method.role, Role):
         return todo
     kept = np.zeros(question.shape, bool)
     for at, point in question.points() if todo.any() else ():
