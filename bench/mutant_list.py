@@ -120,6 +120,7 @@ BLANKET = "tests/divergence/test_report_blanket.py"
 SUMS = "tests/divergence/test_correlated_sum.py"
 BINS = "tests/bounds/test_balls_in_bins.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
+ROUNDS = "tests/bounds/test_check_in_rounds.py"
 POSITIVE_SUM = "tests/divergence/test_positive_sum.py"
 TESTED = "tests/divergence/test_tested_reports.py"
 DENSITY = "tests/divergence/test_density_blanket.py"
@@ -301,9 +302,9 @@ _COMPOSED = (
         "return BatchEpoch(0.9 * _shift",
         REPORT_BOUNDS,
     ),
-    Mutant(
-        "bounds/blanket/_several_rounds.py", "direction), int(mechanism.num_epochs))", "direction), 1)", REPORT_BOUNDS
-    ),
+    Mutant("bounds/_rounds.py", "direction), int(mechanism.num_epochs))", "direction), 1)", REPORT_BOUNDS),
+    Mutant("bounds/check_in/_rounds.py", "least = min(found)", "least = min(found) - 1e-3", ROUNDS),
+    Mutant("bounds/check_in/_rounds.py", "if epsilon >= local:", "if epsilon >= 0.5 * local:", ROUNDS),
     Mutant(
         "bounds/shuffle/_gaussian_reports.py",
         "rate + log1p(-expm1(-rate))",

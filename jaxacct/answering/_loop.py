@@ -39,7 +39,7 @@ from jaxacct.answering._beaten import is_beaten, note_beaten
 from jaxacct.answering._found import Asked, Found, largest
 from jaxacct.answering._inverted import invert
 from jaxacct.answering._lanes import Answer, bracket_points
-from jaxacct.answering._plan import SEVERAL, PlanStep, brackets_together, plan
+from jaxacct.answering._plan import SEVERAL, PlanStep, brackets_together, is_wanted, plan
 from jaxacct.answering._question import Question, directions_of
 from jaxacct.bounds._distribution import DistributionMethod
 
@@ -118,7 +118,7 @@ def _of_its_points(method: LaneMethod, question: Question, todo: NDArray[Any]) -
         return todo
     kept = np.zeros(question.shape, bool)
     for at, point in question.points() if todo.any() else ():
-        kept[at] = todo[at] and method.role(point.mechanism) is not Role.BY_NAME
+        kept[at] = todo[at] and is_wanted(method, point)
     return kept
 
 

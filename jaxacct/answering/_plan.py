@@ -118,8 +118,7 @@ def plan(question: Question) -> tuple[PlanStep, ...]:
         methods = list(choice.methods)
     else:
         every = methods_for(question.mechanism, is_batch=question.is_batch)
-        is_for_programs = question.is_traced or (question.is_quick and question.is_for_mesh)
-        methods = [m for m in every if _is_wanted(m, question, is_for_programs)]
+        methods = [m for m in every if is_wanted(m, question)]
         if question.is_batch:
             methods = _covering(methods, question)
         methods = _up_to_best(methods, question)
@@ -147,7 +146,9 @@ def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
     ]
 
 
-def _is_wanted(method: Method, question: Question, is_for_programs: bool) -> bool:
+def is_wanted(method: Method, question: Question) -> bool:
+    """Whether the question asks the method, by its role, if what comes before leaves something open."""
+    is_for_programs = question.is_traced or (question.is_quick and question.is_for_mesh)
     if is_for_programs and not isinstance(method, LaneMethod):
         return False  # before its role, which may depend on numbers that a program does not know
     role, is_upper = method.role_for(question.mechanism), Bound.UPPER in method.ends

@@ -14,7 +14,14 @@ from jaxacct import _trees
 from jaxacct._jax import jax
 from jaxacct._precision import is_traced
 from jaxacct.divergence.clones._profile import TRACED_WINDOW, window_for
-from jaxacct.mechanisms import FiniteRandomizer, KaryRandomizedResponse, LaplaceReports, LocalRandomizer, Shuffled
+from jaxacct.mechanisms import (
+    CheckIn,
+    FiniteRandomizer,
+    KaryRandomizedResponse,
+    LaplaceReports,
+    LocalRandomizer,
+    Shuffled,
+)
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.special import down, up
 from jaxacct.special._namespace import xp
@@ -63,7 +70,7 @@ def pair_lanes(mechanism: Shuffled) -> tuple[jax.Array, jax.Array, jax.Array]:
     return n, clone_prob * xp.ones_like(n), local * xp.ones_like(n)
 
 
-def is_pure(mechanism: Shuffled) -> bool:
+def is_pure(mechanism: Shuffled | CheckIn) -> bool:
     """A bool: whether the mechanism's randomizer is known to be pure, its local delta concrete and 0."""
     delta = getattr(mechanism.mechanism, "local_delta", 0.0)
     return not is_traced(delta) and not np.any(np.asarray(delta) > 0)

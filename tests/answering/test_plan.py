@@ -199,10 +199,10 @@ PLANS = {
         [*GAUSSIAN, *INVERSION, MOMENTS[0], *DISTRIBUTION],
     ),
     ("Composed of shuffled reports and check-ins", ""): (
-        ["rdp (remove) remove", "part by part remove"],
+        ["rdp (remove) remove", "loss distribution remove", "part by part remove"],
         ["rdp (remove) remove", "part by part remove"],
         ["rdp (remove) remove"],
-        ["rdp (remove) remove", "largest part remove", "part by part remove"],
+        ["rdp (remove) remove", "largest part remove", "loss distribution remove", "part by part remove"],
     ),
     ("Composed of the above", "without allocation"): (
         [*BOTH_ENDS, *MOMENTS, *COMPOSED, *RESORT],
@@ -341,9 +341,18 @@ HAVE_LAWS = {
     *((title, "") for title in ("PartialAllocation(Gaussian)", "ScheduledAllocation", "Skellam", "Exponential")),
     *((title, "") for title in ("AboveThreshold", "ParallelPoisson(Gaussian)", "MixtureOfGaussians", "BallsInBins")),
     *((title, "") for title in ("FixedBatches(Gaussian)", "TruncatedPoisson(Gaussian)", "CheckIn(GaussianReports)")),
-    *((f"CheckIn({name})", "") for name in ("FiniteRandomizer", "KaryRandomizedResponse", "LaplaceReports")),
-    ("CheckIn(DensityReports)", ""),
+    *(
+        (f"CheckIn({name})", "")
+        for name in (
+            "DensityReports",
+            "FiniteRandomizer",
+            "KaryRandomizedResponse",
+            "LaplaceReports",
+            "LocalRandomizer",
+        )
+    ),
     ("CheckIn(GaussianReports)", "everybody"),
+    ("Composed of shuffled reports and check-ins", ""),
     ("PoissonSampled(RandomAllocation)", "Gaussian, sampled once"),
     ("PoissonSampled(RandomAllocation)", "others"),
     ("PoissonSampled of these", "DiscretePair"),

@@ -20,11 +20,13 @@ from jaxacct._method import (
 )
 from jaxacct._types import Bound
 from jaxacct.bounds._clones_pair import is_pure
+from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._parts import has_one_round, has_several_rounds
 from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, GAUSSIAN_ROUNDS, SCORES
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.check_in._other_schemes import ALL_ALIKE, EVERYBODY
+from jaxacct.bounds.check_in._rounds import DISTRIBUTION, VISIBLE, by_distributions, by_renyi
 from jaxacct.bounds.check_in._taking_part import taking_part_epsilon, taking_part_log_delta
 from jaxacct.bounds.shuffle import (
     LOCAL_NOISE,
@@ -54,7 +56,6 @@ def _is_approximate(mechanism: Any) -> bool:
 
 
 _FMT = "Feldman, McMillan & Talwar 2021"
-_VISIBLE = f"{_FMT}, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
 _TAKING_PART = profile_method(
     "taking part",
     "total variation: with probability (1 - q)^T a user reports in no round; "
@@ -67,7 +68,7 @@ _TAKING_PART = profile_method(
 )
 _PROFILE = profile_method(
     "check-in profile",
-    _VISIBLE,
+    VISIBLE,
     check_in.profile_upper_epsilon,
     check_in.profile_upper_log_delta,
     cost=Cost.TENTHS,
@@ -75,19 +76,21 @@ _PROFILE = profile_method(
     role=only_where(has_one_round, Role.QUICK),
     misses_deltas=_is_approximate,
 )
+_ROUNDS = loss_distribution(DISTRIBUTION, by_distributions)
 _BEYOND = (
+    _ROUNDS,
     profile_method(
         "check-in profile, composed",
-        f"{_VISIBLE}; Mironov 2017, Proposition 1",
+        f"{VISIBLE}; Mironov 2017, Proposition 1",
         check_in.composed_upper_epsilon,
         check_in.composed_upper_log_delta,
         numpy=ANY_NUMBER,
-        role=only_where(has_several_rounds, Role.QUICK),
+        role=by_renyi,
         misses_deltas=_is_approximate,
     ),
     renyi_method(
         "check-in rdp",
-        f"{_VISIBLE}, Renyi divergences of the profile",
+        f"{VISIBLE}, Renyi divergences of the profile",
         check_in.profile_upper_rdp,
         role=Role.BY_NAME,
         numpy=FEW_POINTS,
@@ -106,7 +109,7 @@ _FROM_BELOW = profile_method(
 # a lower bound on the pair only, which is a reduction: it says how tight the analysis is
 _PAIR_FROM_BELOW = profile_method(
     "check-in profile from below",
-    f"{_VISIBLE}, the pair itself",
+    f"{VISIBLE}, the pair itself",
     check_in.profile_lower_epsilon,
     check_in.profile_lower_log_delta,
     numpy=ANY_NUMBER,

@@ -57,7 +57,7 @@ _NEAR = (1.0, 1.02, 0.98)  # factors of the one that a guess finds best; these a
 _WANTED = (15.0, 30.0, 60.0, 120.0)
 # Below 0.5 expected clones the bound still grows with the probability of a report: larger probabilities are not tried.
 _FEWEST = 0.5
-_MOST_LOCAL = 300.0  # local epsilon beyond which no bound is given: a pure randomizer then reveals nearly everything
+MOST_LOCAL = 300.0  # local epsilon beyond which no bound is given: a pure randomizer then reveals nearly everything
 
 
 class _Lanes(NamedTuple):
@@ -115,6 +115,19 @@ def _at_wanted(at: _Lanes, wanted: Any) -> tuple[_Lanes, jax.Array]:
     return at._replace(prob=xp.where(larger, prob, at.prob)), larger
 
 
+def _settings(at: _Lanes) -> list[_Lanes]:
+    """`at`, one lane of concrete numbers, and the larger probabilities that may give a smaller bound."""
+    return [at, *(there for there, larger in (_at_wanted(at, x) for x in _WANTED) if larger[0])]
+
+
+def settings_of(mechanism: CheckIn) -> list[Any]:
+    """One round of check-ins [N] at its probability of a report, and at larger ones, whose bounds hold for it too.
+
+    Each is as `one_setting` takes it. The mechanism has concrete scalar fields and a pure randomizer.
+    """
+    return _settings(_lanes(_trees.map_leaves(lambda x: np.full(1, float(x)), mechanism)))
+
+
 def _least_answer(
     answer: Callable[..., jax.Array],
     worst: float,
@@ -141,7 +154,7 @@ def _least_answer(
         if is_jax(best):
             wanted = jnp.asarray((0.0, *_WANTED), jnp.float64)
             return jax.lax.scan(lambda best, wanted: (step(at, target, best, wanted), None), best, wanted)[0]
-        settings = [at, *(there for there, larger in (_at_wanted(at, x) for x in _WANTED) if larger[0])]
+        settings = _settings(at)
         if is_hopeless is not None:
             settings = [there for there in settings if not is_hopeless(there, target)[0]]
         if order is not None and len(settings) > 1:
@@ -155,7 +168,7 @@ def _least_answer(
 
 def _usable_local(at: _Lanes) -> jax.Array:
     """The local epsilon; NaN, which fails closed, where a lane is out of range."""
-    usable = (at.local_epsilon <= _MOST_LOCAL) & (at.prob >= 0) & (at.prob <= 1) & (at.num_users >= 1)
+    usable = (at.local_epsilon <= MOST_LOCAL) & (at.prob >= 0) & (at.prob <= 1) & (at.num_users >= 1)
     return xp.where(usable, at.local_epsilon, xp.nan)
 
 

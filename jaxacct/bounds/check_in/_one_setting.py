@@ -170,23 +170,33 @@ def upper_log_delta(at: Any, epsilon: Any, log_fixed: Any, log_rate: Any, local:
     return with_cost(close, epsilon, log_fixed, log_rate).log_delta
 
 
-def upper_log_deltas(at: Any, epsilon: Any, local: Any) -> Any:
-    """Log delta [G, 1], rounded up, of one round at rising `epsilon` [G, 1], for Renyi curves.
+def log_delta_curve(at: Any, local: Any) -> Callable[[float], float]:
+    """A function: log delta, rounded up, of one round at any epsilon >= 0, for curves of many epsilons.
 
     By the line while it is sharp, then by blocks of the counts that matter, and far out by blocks of all counts.
     """
     setting = _setting(at, local)
     close = functools.cache(lambda: _pair(at, local, upper_cells, _CURVE))
     far = functools.cache(lambda: _pair(at, local, upper_cells, _FAR_CURVE, -math.inf, -math.inf))
-    found, by_line = [], True
-    for x in map(float, epsilon[:, 0]):
-        point = line_point(x, setting) if by_line and x < setting.local_epsilon else None
-        by_line = point is not None and point.log_upper - point.log_lower <= _SHARP_OF_CURVE
-        value = point.log_upper if point is not None and by_line else _point(x, close(), 1.0)[0]
-        if not by_line and value < close().cells.log_rest + _FLOOR:
-            value = min(value, _point(x, far(), 1.0)[0])
-        found.append(value)
-    return np.array(found)[:, None]
+    blurred = math.inf  # the least epsilon where the line was seen not to be sharp
+
+    def log_delta(epsilon: float) -> float:
+        nonlocal blurred
+        if epsilon < min(blurred, setting.local_epsilon):
+            point = line_point(epsilon, setting)
+            if point.log_upper - point.log_lower <= _SHARP_OF_CURVE:
+                return point.log_upper
+            blurred = epsilon
+        value = _point(epsilon, close(), 1.0)[0]
+        return min(value, _point(epsilon, far(), 1.0)[0]) if value < close().cells.log_rest + _FLOOR else value
+
+    return log_delta
+
+
+def upper_log_deltas(at: Any, epsilon: Any, local: Any) -> Any:
+    """Log delta [G, 1], rounded up, of one round at rising `epsilon` [G, 1], for Renyi curves."""
+    of = log_delta_curve(at, local)
+    return np.array([of(x) for x in map(float, epsilon[:, 0])])[:, None]
 
 
 def lower_epsilon(at: Any, log_delta: Any, local: Any) -> Any:
