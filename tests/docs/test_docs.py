@@ -50,6 +50,7 @@ _LAYERS = (
     ("bounds._by_laws", "bounds._moments"),
     ("bounds._one_release",),
     ("bounds._stand_in", "bounds.discrete", "bounds.gaussian", "bounds.given", "bounds.laplace"),
+    ("bounds._rounds",),
     ("bounds.blanket",),
     ("bounds.shuffle",),
     ("bounds.check_in", "bounds.correlated", "bounds.group", "bounds.noise_on_counts"),

@@ -180,14 +180,6 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
-        "{:.3f} instead of {:.3f} for five rounds of 10,000 reports at local epsilon 1",
-        lambda: (
-            ja.epsilon(ja.CheckIn(ja.LocalRandomizer(1.0), 10**4, 1.0, 5), 1e-6),
-            ja.epsilon(ja.Shuffled(ja.LocalRandomizer(1.0), 10**4, 5), 1e-6),
-        ),
-    ),
-    Claim(
-        LIMITS,
         "[{:.3f}, {:.3f}] for a hundred at 2",
         lambda: ends(ja.Shuffled(ja.GaussianReports(2.0), 100)),
     ),
@@ -418,7 +410,6 @@ MEASURED = (
     *(
         Claim(LIMITS, text, lambda spots=spots: tuple(_rows("SLOW_SPOTS.md")[spot][at] for spot, at in spots))
         for text, *spots in (
-            ("lines about membership tests: {} s for ten rounds", ("tradeoff, rounds of check-ins", 1)),
             (
                 "point by point: {} s each, where others take {} s.",
                 ("batch of allocation, heavy tails, a point", 1),
