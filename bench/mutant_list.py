@@ -121,6 +121,7 @@ SUMS = "tests/divergence/test_correlated_sum.py"
 BINS = "tests/bounds/test_balls_in_bins.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
 ROUNDS = "tests/bounds/test_check_in_rounds.py"
+PURE_ROUNDS = "tests/bounds/test_pure_rounds.py"
 POSITIVE_SUM = "tests/divergence/test_positive_sum.py"
 TESTED = "tests/divergence/test_tested_reports.py"
 DENSITY = "tests/divergence/test_density_blanket.py"
@@ -304,6 +305,19 @@ _COMPOSED = (
     ),
     Mutant("bounds/_rounds.py", "direction), int(mechanism.num_epochs))", "direction), 1)", REPORT_BOUNDS),
     Mutant("bounds/check_in/_rounds.py", "least = min(found)", "least = min(found) - 1e-3", ROUNDS),
+    Mutant(
+        "bounds/shuffle/_pure_rounds.py",
+        "return log_replacement_cost(*lanes)",
+        "return log_replacement_cost(*lanes) - 0.01",
+        PURE_ROUNDS,
+    ),
+    Mutant(
+        "bounds/shuffle/_pure_rounds.py",
+        "(1.0 - 2.0**-40) - math.exp(",
+        "(1.0 - 2.0**-40) - 0.0 * math.exp(",
+        PURE_ROUNDS,
+    ),
+    Mutant("bounds/shuffle/_pure_rounds.py", "asked.log_total <= math.log(delta) else", "delta else", PURE_ROUNDS),
     Mutant("bounds/check_in/_rounds.py", "if epsilon >= local:", "if epsilon >= 0.5 * local:", ROUNDS),
     Mutant(
         "bounds/shuffle/_gaussian_reports.py",

@@ -26,7 +26,7 @@ from jaxacct.bounds.blanket import BLANKET_TOO, DENSITY, GAUSSIAN, GAUSSIAN_ROUN
 from jaxacct.bounds.check_in import _by_randomizer as check_in
 from jaxacct.bounds.check_in import _floor as floor
 from jaxacct.bounds.check_in._other_schemes import ALL_ALIKE, EVERYBODY
-from jaxacct.bounds.check_in._rounds import DISTRIBUTION, VISIBLE, by_distributions, by_renyi
+from jaxacct.bounds.check_in._rounds import DISTRIBUTION, VISIBLE, by_renyi
 from jaxacct.bounds.check_in._taking_part import taking_part_epsilon, taking_part_log_delta
 from jaxacct.bounds.shuffle import (
     LOCAL_NOISE,
@@ -37,6 +37,7 @@ from jaxacct.bounds.shuffle import (
     profile_method,
     renyi_method,
 )
+from jaxacct.bounds.shuffle._pure_rounds import PURE_ROUNDS
 from jaxacct.bounds.shuffle._purified_rounds import PURIFIED_ROUNDS
 from jaxacct.mechanisms import (
     CheckIn,
@@ -76,7 +77,7 @@ _PROFILE = profile_method(
     role=only_where(has_one_round, Role.QUICK),
     misses_deltas=_is_approximate,
 )
-_ROUNDS = loss_distribution(DISTRIBUTION, by_distributions)
+_ROUNDS = loss_distribution(DISTRIBUTION, only_where(has_several_rounds, Role.QUICK))
 _BEYOND = (
     _ROUNDS,
     profile_method(
@@ -160,7 +161,7 @@ def _everybody_checks_in(answer: Any) -> Any:
 
 # in the order in which they are asked, by their cost
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    (CheckIn, LocalRandomizer): (_TAKING_PART, _PROFILE, *_BEYOND, _FROM_BELOW, _PAIR_FROM_BELOW),
+    (CheckIn, LocalRandomizer): (_TAKING_PART, _PROFILE, PURE_ROUNDS, *_BEYOND, _FROM_BELOW, _PAIR_FROM_BELOW),
     (CheckIn, FiniteRandomizer): (*_FIRST, _BLANKET_ROUNDS, *_BEYOND, _PAIR_FROM_BELOW),
     (CheckIn, KaryRandomizedResponse): (*_FIRST, _BLANKET_ROUNDS, *_BEYOND, _FROM_BELOW, _PAIR_FROM_BELOW),
     (CheckIn, DensityReports): DENSITY,

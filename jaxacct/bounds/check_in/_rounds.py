@@ -18,6 +18,7 @@ from jaxacct.bounds._parts import has_several_rounds, is_scalar
 from jaxacct.bounds._rounds import rounds_from_profile
 from jaxacct.bounds.check_in._by_randomizer import MOST_LOCAL, settings_of
 from jaxacct.bounds.check_in._one_setting import log_delta_curve
+from jaxacct.bounds.shuffle._pure_rounds import beside_pure_rounds
 from jaxacct.mechanisms import CheckIn
 from jaxacct.special import up
 
@@ -70,16 +71,10 @@ def composes_distributions(mechanism: CheckIn) -> bool:
     return is_scalar(mechanism) and is_pure(mechanism) and 0.0 < _local_epsilon(mechanism) <= MOST_LOCAL
 
 
-def by_distributions(mechanism: CheckIn) -> Role:
-    """The role (class `Role`) of the loss distribution: for several rounds."""
-    return Role.QUICK if has_several_rounds(mechanism) else Role.BY_NAME
-
-
 def by_renyi(mechanism: CheckIn) -> Role:
     """The role (class `Role`) of composing Renyi divergences, whose bound is larger: where there is nothing else."""
-    if not has_several_rounds(mechanism):
-        return Role.BY_NAME
-    return Role.IN_PROGRAMS if composes_distributions(mechanism) else Role.QUICK
+    is_known = has_several_rounds(mechanism) and composes_distributions(mechanism)
+    return Role.IN_PROGRAMS if is_known else beside_pure_rounds(mechanism)
 
 
 DISTRIBUTION = rounds_from_profile(

@@ -34,6 +34,7 @@ from jaxacct.bounds.shuffle import _gaussian_reports as gaussian_reports
 from jaxacct.bounds.shuffle import _k_ary as k_ary
 from jaxacct.bounds.shuffle._composed import COMPOSED
 from jaxacct.bounds.shuffle._law import DISTRIBUTION
+from jaxacct.bounds.shuffle._pure_rounds import PURE_ROUNDS, beside_pure_rounds
 from jaxacct.mechanisms import (
     CheckIn,
     FiniteRandomizer,
@@ -131,7 +132,7 @@ _COMPOSED_CLONES = profile_method(
     shuffled.composed_upper_log_delta,
     statics=shuffled.composed_statics,
     numpy=_POINTS_COMPOSED,
-    role=only_where(has_several_rounds, Role.QUICK),
+    role=beside_pure_rounds,
     regime="several rounds",
 )
 _CLOSED_CLONES = profile_method(
@@ -153,7 +154,7 @@ _CLONES_RDP = renyi_method(
     "clones rdp",
     f"{_FMT}, Theorem 3.2; Chen et al. 2024, Theorem 1 (corrected); Mironov 2017, Proposition 1",
     shuffled.clones_upper_rdp,
-    role=only_where(has_several_rounds, Role.QUICK),
+    role=beside_pure_rounds,
     numpy=_sums_quickly,
 )
 _LOCAL = profile_method(
@@ -262,6 +263,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
         _LAWS,
         _CLONES,
         _DISTRIBUTION,
+        PURE_ROUNDS,
         _CLONES_RDP,
         _LOCAL,
         _CLOSED_CLONES,

@@ -12,14 +12,15 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, always, only_where
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds.blanket import has_noise
-from jaxacct.bounds.shuffle._approximate import LogGuarantee, log_gaussian_replacement_cost, with_replacement_cost
+from jaxacct.bounds.shuffle._approximate import log_gaussian_replacement_cost
+from jaxacct.bounds.shuffle._pure_rounds import PureAnswer, ask_pure, total_log_delta
 from jaxacct.bounds.shuffle._which_reports import (
     GaussianRun,
     climbed,
@@ -56,41 +57,15 @@ def _log_cost(run: GaussianRun, local: float) -> Any:
     return log_gaussian_replacement_cost(*lanes)
 
 
-def _total(epsilon: float, log_pure: float, log_cost: Any) -> float:
-    """Log of pure delta + (1 + e^epsilon) K, rounded up."""
-    pure: Any = (np.array([x]) for x in (epsilon, log_pure))
-    return float(with_replacement_cost(LogGuarantee(*pure), log_cost).log_delta[0])
-
-
-def _left(delta: float, epsilon: float, log_cost: Any) -> float:
-    """What replacing leaves of `delta` for pure reports at `epsilon`; it is checked by `_total` afterwards."""
-    return delta * (1.0 - 2.0**-40) - math.exp(min(_total(epsilon, -math.inf, log_cost), 0.0))
-
-
 def _pure(mechanism: Shuffled | CheckIn, local: float) -> Shuffled | CheckIn:
     return dataclasses.replace(mechanism, mechanism=LocalRandomizer(local))
 
 
-class _Asked(NamedTuple):
-    """An answer for pure reports: their epsilon, the log of their delta, and the log of delta with the cost."""
-
-    epsilon: float
-    log_pure: float
-    log_total: float
-
-
 def _ask_epsilon(
     mechanism: Shuffled | CheckIn, run: GaussianRun, local: float, delta: float, at: Bracketing, paid: float
-) -> _Asked | None:
-    """The epsilon of pure reports at what the cost at epsilon `paid` leaves of `delta`; None if nothing is left."""
-    log_cost = _log_cost(run, local)
-    left = _left(delta, paid, log_cost)
-    if not left > 0.0:
-        return None
-    found = at.ask(_pure(mechanism, local), Query.EPSILON, left, Query.EPSILON.width, wants_lower=False).upper
-    if not math.isfinite(found):
-        return None
-    return _Asked(found, math.log(left), _total(found, math.log(left), log_cost))
+) -> PureAnswer | None:
+    """`ask_pure` of one local epsilon."""
+    return ask_pure(_pure(mechanism, local), _log_cost(run, local), delta, at, paid)
 
 
 def _epsilon(mechanism: Shuffled | CheckIn, delta: float, at: Bracketing) -> float:
@@ -152,7 +127,7 @@ def _delta(mechanism: Shuffled | CheckIn, epsilon: float, at: Bracketing) -> flo
         width = Query.DELTA.width if rough > _TINY else _ROUGHLY
         pure = at.ask(_pure(mechanism, local), Query.DELTA, epsilon, width, wants_lower=False).upper
         log_pure = math.log(pure) if pure > 0.0 else -math.inf
-        best = min(best, _total(epsilon, log_pure, _log_cost(run, local)))
+        best = min(best, total_log_delta(epsilon, log_pure, _log_cost(run, local)))
         before, run = run.stretch, stretched(run, local, epsilon, log_pure)
         if abs(math.log(run.stretch / before)) < _NEAR_DELTA or not pure > 0.0:
             break

@@ -1,0 +1,121 @@
+"""Several rounds of reports of approximate randomizers, or check-ins, with pure reports in their place.
+
+Feldman, McMillan & Talwar 2021, Theorem 3.8 (CL-S7). Replace-one adjacency; one direction serves. A bound D on rounds
+of pure reports of the same local epsilon l gives, with N the expected number of reports of all rounds,
+
+    delta(epsilon) <= D(epsilon) + (1 + e^epsilon) K,   K = N (1 + e^-l / 2) local_delta.
+
+`Bracketing.ask` is asked for D: whatever is known about pure reports counts.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, always, only_where
+from jaxacct._types import Direction, Ends
+from jaxacct.bounds._clones_pair import is_pure
+from jaxacct.bounds._parts import has_several_rounds, is_scalar
+from jaxacct.bounds.shuffle._approximate import LogGuarantee, log_replacement_cost, with_replacement_cost
+from jaxacct.conversion import delta_from_log
+from jaxacct.mechanisms import CheckIn, LocalRandomizer, Shuffled
+
+# The cost is taken at an epsilon this far above the last answer, relative, until it covers the one that is found.
+_ABOVE = (0.01, 0.03, 0.1, 0.3)
+
+
+class PureAnswer(NamedTuple):
+    """An answer for pure reports: their epsilon, the log of their delta, and the log of delta with the cost."""
+
+    epsilon: float
+    log_pure: float
+    log_total: float
+
+
+def total_log_delta(epsilon: float, log_pure: float, log_cost: Any) -> float:
+    """A float: the log of pure delta + (1 + e^epsilon) K, rounded up; `log_cost` [1] is log K."""
+    pure: Any = (np.array([x]) for x in (epsilon, log_pure))
+    return float(with_replacement_cost(LogGuarantee(*pure), log_cost).log_delta[0])
+
+
+def ask_pure(pure: Shuffled | CheckIn, log_cost: Any, delta: float, at: Bracketing, paid: float) -> PureAnswer | None:
+    """The epsilon of pure reports at what the cost at epsilon `paid` leaves of `delta`; None if nothing is left.
+
+    Whether the cost at the epsilon that is found is covered is seen in `log_total`.
+    """
+    left = delta * (1.0 - 2.0**-40) - math.exp(min(total_log_delta(paid, -math.inf, log_cost), 0.0))
+    if not left > 0.0:
+        return None
+    found = at.ask(pure, Query.EPSILON, left, Query.EPSILON.width, wants_lower=False).upper
+    if not math.isfinite(found):
+        return None
+    return PureAnswer(found, math.log(left), total_log_delta(found, math.log(left), log_cost))
+
+
+def _pure(mechanism: Shuffled | CheckIn) -> Shuffled | CheckIn:
+    return dataclasses.replace(mechanism, mechanism=LocalRandomizer(mechanism.mechanism.local_epsilon))
+
+
+def _log_cost(mechanism: Shuffled | CheckIn) -> Any:
+    """Log K [1], rounded up."""
+    randomizer, number = mechanism.mechanism, float(getattr(mechanism, "num_reports", 0.0))
+    if isinstance(mechanism, CheckIn):
+        number = float(mechanism.num_users) * float(mechanism.check_in_prob) * (1.0 - float(mechanism.dropout_prob))
+    fields = number * (1.0 + 2.0**-48), randomizer.local_epsilon, math.log(randomizer.local_delta)
+    lanes: Any = (np.array([float(x)]) for x in (*fields, mechanism.num_epochs))
+    return log_replacement_cost(*lanes)
+
+
+def _epsilon(mechanism: Shuffled | CheckIn, delta: float, at: Bracketing) -> float:
+    """Epsilon at `delta`, rounded up; inf where `delta` does not cover the cost."""
+    pure, log_cost = _pure(mechanism), _log_cost(mechanism)
+    asked = ask_pure(pure, log_cost, delta, at, 0.0)
+    for above in _ABOVE:
+        if asked is None or asked.log_total <= math.log(delta):
+            break
+        asked = ask_pure(pure, log_cost, delta, at, asked.epsilon * (1.0 + above))
+    return asked.epsilon if asked is not None and asked.log_total <= math.log(delta) else math.inf
+
+
+def _delta(mechanism: Shuffled | CheckIn, epsilon: float, at: Bracketing) -> float:
+    """Delta at `epsilon`, rounded up."""
+    pure = at.ask(_pure(mechanism), Query.DELTA, epsilon, Query.DELTA.width, wants_lower=False).upper
+    log_pure = math.log(pure) if pure > 0.0 else -math.inf
+    total: Any = np.array([total_log_delta(epsilon, log_pure, _log_cost(mechanism))])
+    return float(delta_from_log(total)[0])
+
+
+def _bracket(
+    mechanism: Shuffled | CheckIn, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
+    answer = _epsilon if query is Query.EPSILON else _delta
+    with np.errstate(all="ignore"):
+        return {Direction.REMOVE: Ends(0.0, answer(mechanism, target, at))}
+
+
+def _applies(mechanism: Shuffled | CheckIn) -> bool:
+    return not is_pure(mechanism) and bool(mechanism.num_epochs > 1)
+
+
+def beside_pure_rounds(mechanism: Shuffled | CheckIn) -> Role:
+    """The role (class `Role`) of what composes rounds by itself: QUICK, but where pure rounds tell more."""
+    if not has_several_rounds(mechanism):
+        return Role.BY_NAME
+    return Role.IN_PROGRAMS if is_scalar(mechanism) and not is_pure(mechanism) else Role.QUICK
+
+
+PURE_ROUNDS = BracketMethod(
+    name="pure rounds",
+    theorem="Feldman, McMillan & Talwar 2021, Theorem 3.8, of the pure rounds",
+    directions=(Direction.REMOVE,),
+    cost=Cost.MILLISECONDS,
+    applies=_applies,
+    misses_deltas=always,
+    bracket=_bracket,
+    role=only_where(has_several_rounds, Role.QUICK),
+    regime="several rounds; local delta > 0",
+)
+"""Approximate randomizers over several rounds, by the bounds on pure ones."""
