@@ -523,7 +523,7 @@ _ANSWERS = (
     Mutant("bounds/shuffle/_purified_rounds.py", "(run.num_users * run.prob, local", "(run.prob, local", PURIFIED),
     Mutant("bounds/shuffle/_purified_rounds.py", "asked.epsilon if holds else", "asked.epsilon if True else", PURIFIED),
     Mutant(
-        "bounds/shuffle/_purified_rounds.py", "Guarantee(*pure), log_cost)", "Guarantee(*pure), log_cost - 1)", PURIFIED
+        "bounds/shuffle/_pure_rounds.py", "Guarantee(*pure), log_cost)", "Guarantee(*pure), log_cost - 1)", PURIFIED
     ),
     Mutant("bounds/check_in/_other_schemes.py", "Gaussian(0.5 * mechanism", "Gaussian(0.45 * mechanism", PURIFIED),
     Mutant("bounds/shuffle/_gaussian_reports.py", "squared = 4.0 * mech", "squared = 8.0 * mech", REPORTS),
