@@ -19,9 +19,11 @@ from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, always
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._clones_pair import is_pure
 from jaxacct.bounds._parts import has_several_rounds, is_scalar
+from jaxacct.bounds.blanket._known import users_of
 from jaxacct.bounds.shuffle._approximate import LogGuarantee, log_replacement_cost, with_replacement_cost
 from jaxacct.conversion import delta_from_log
 from jaxacct.mechanisms import CheckIn, LocalRandomizer, Shuffled
+from jaxacct.special import up
 
 # The cost is taken at an epsilon this far above the last answer, relative, until it covers the one that is found.
 _ABOVE = (0.01, 0.03, 0.1, 0.3)
@@ -61,10 +63,8 @@ def _pure(mechanism: Shuffled | CheckIn) -> Shuffled | CheckIn:
 
 def _log_cost(mechanism: Shuffled | CheckIn) -> Any:
     """Log K [1], rounded up."""
-    randomizer, number = mechanism.mechanism, float(getattr(mechanism, "num_reports", 0.0))
-    if isinstance(mechanism, CheckIn):
-        number = float(mechanism.num_users) * float(mechanism.check_in_prob) * (1.0 - float(mechanism.dropout_prob))
-    fields = number * (1.0 + 2.0**-48), randomizer.local_epsilon, math.log(randomizer.local_delta)
+    randomizer, (users, prob) = mechanism.mechanism, users_of(mechanism)
+    fields = up(users * prob), randomizer.local_epsilon, math.log(randomizer.local_delta)
     lanes: Any = (np.array([float(x)]) for x in (*fields, mechanism.num_epochs))
     return log_replacement_cost(*lanes)
 
