@@ -64,7 +64,7 @@ def _pure(mechanism: Shuffled | CheckIn) -> Shuffled | CheckIn:
 def _log_cost(mechanism: Shuffled | CheckIn) -> Any:
     """Log K [1], rounded up."""
     randomizer, (users, prob) = mechanism.mechanism, users_of(mechanism)
-    fields = up(users * prob), randomizer.local_epsilon, math.log(randomizer.local_delta)
+    fields = up(users * prob, 4), randomizer.local_epsilon, math.log(randomizer.local_delta)
     lanes: Any = (np.array([float(x)]) for x in (*fields, mechanism.num_epochs))
     return log_replacement_cost(*lanes)
 
