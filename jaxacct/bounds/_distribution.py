@@ -45,6 +45,7 @@ _TAIL = 1e-7  # mass that discretising a part may cut off at either end, as a sh
 _DEEP = 1e-40  # delta below which grids resolve little, so that one look is enough
 _SMALL_DELTAS = (1e-24, 1e-28, 1e-32, 1e-36, _DEEP)  # made sharp too, where a first look finds such a delta
 _LITTLE = 1e-5  # nats, of a part's loss: below it a refinement that changes nothing is the last
+_MUCH_LESS = 1e-6  # share of a delta below which one that is found was held up by the tails that were cut off for it
 PLAIN_TAIL = 1e-22  # the same mass itself, where no delta is asked for
 
 Parts = Callable[[Direction], list[tuple[Pld, int]]]
@@ -244,8 +245,9 @@ def _refined(
             if share == 1.0 or (is_long and _DEEP < max(values.values()) < 1.0):
                 upper = values
                 break
-        if query is Query.DELTA and _DEEP < (high := max(upper.values())) < 1.0:  # as where epsilon is asked
-            tail = _TAIL * high / max(1, distribution.scale(mechanism)[1])
+        before = math.inf
+        while query is Query.DELTA and _DEEP < (high := max(upper.values())) < _MUCH_LESS * before:
+            before, tail = high, _TAIL * high / max(1, distribution.scale(mechanism)[1])  # as where epsilon is asked
             of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, (high,))
             upper = {d: min(value, read(of(d))) for d, value in upper.items()}
         return {d: Ends(0.0, value) for d, value in upper.items()}
