@@ -246,7 +246,7 @@ def _refined(
                 upper = values
                 break
         before = math.inf
-        while query is Query.DELTA and _DEEP < (high := max(upper.values())) < _MUCH_LESS * before:
+        while query is Query.DELTA and _DEEP < (high := max(upper.values())) < min(1.0, _MUCH_LESS * before):
             before, tail = high, _TAIL * high / max(1, distribution.scale(mechanism)[1])  # as where epsilon is asked
             of = plds(distribution, mechanism, resolution, Bound.UPPER, tail, (high,))
             upper = {d: min(value, read(of(d))) for d, value in upper.items()}
