@@ -81,7 +81,7 @@ def way_of(
     has_numpy, size = most > 0 and mesh() is None, lane_bytes(**static) if callable(lane_bytes) else lane_bytes
     if has_numpy and 1 <= num_lanes <= most and not _large.get():
         return Way(False, max(1, _HOST_BYTES // size), True)
-    if has_numpy and 1 < num_lanes <= one_by_one and (one_by_one == math.inf or not _large.get()):
+    if has_numpy and 1 <= num_lanes <= one_by_one and (one_by_one == math.inf or not _large.get()):
         return Way(False, 1, True)
     chunk = _CHUNK_BYTES if platform() == "cpu" else _CHUNK_BYTES_ELSEWHERE
     at_once, devices = 1 << max(0, int(chunk // size).bit_length() - 1), num_devices()
