@@ -96,7 +96,8 @@ def _ask_lanes(steps: Sequence[PlanStep], found: Found) -> None:
         assert isinstance(method, LaneMethod)
         todo = np.ones(question.shape, bool)
         if not question.is_traced:
-            todo = _of_its_points(method, question, _is_open(method, direction, before, least_order, found))
+            todo = _is_open(method, direction, before, least_order, found)
+            todo = _of_its_points(method, question, todo) if question.is_batch else todo
             if todo.size and not todo.any():
                 continue
         asked = found.ask(method, todo)
@@ -112,7 +113,7 @@ def _ask_lanes(steps: Sequence[PlanStep], found: Found) -> None:
 
 def _of_its_points(method: LaneMethod, question: Question, todo: NDArray[Any]) -> NDArray[Any]:
     """`todo` without the points of a batch about which the method would not be asked, if each were asked alone."""
-    if not question.is_batch or question.method is not None or isinstance(method.role, Role):
+    if question.method is not None or isinstance(method.role, Role):
         return todo
     kept = np.zeros(question.shape, bool)
     for at, point in question.points() if todo.any() else ():
@@ -367,10 +368,12 @@ def _warn_of_looseness(found: Found) -> None:
             f"1 - {FAILURE:g} over its samples: it is not certified"
         )
         warnings.warn(EstimateWarning(message, FAILURE), stacklevel=4)
+    if not question.warns or np.all(found.settled()):
+        return
     # loss distributions that were asked to be narrow, and could have been
     refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
-    could = any(not method.is_one_sided(question.mechanism) for method in refined)
-    if question.warns and could and not np.all(found.settled()):
+    runs = [point.mechanism for _, point in question.points()] if question.is_batch else [question.mechanism]
+    if any(method.applies(run) and not method.is_one_sided(run) for method in refined for run in runs):
         low, high = float(np.max(found.analysis_low)), float(np.max(found.high))
         width = (high - low) / low if low > 0 else math.inf
         message = (
