@@ -69,6 +69,12 @@ def is_pure(mechanism: Shuffled) -> bool:
     return not is_traced(delta) and not np.any(np.asarray(delta) > 0)
 
 
+def may_be_pure(mechanism: Shuffled) -> bool:
+    """A bool: whether the mechanism's randomizer, or that of some lane, is pure as far as concrete numbers tell."""
+    delta = getattr(mechanism.mechanism, "local_delta", 0.0)
+    return is_traced(delta) or not np.all(np.asarray(delta) > 0)
+
+
 def clones_statics(mechanism: Shuffled) -> dict[str, Any]:
     """A dict of static arguments of the clones kernels: a window wide enough for every lane, and purity."""
     if is_traced(mechanism) or type(mechanism.mechanism) not in _PAIRS:

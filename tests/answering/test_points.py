@@ -237,3 +237,10 @@ def test_a_batch_of_runs_that_have_a_stand_in_each():
     for precision in (None, 1e-3):
         every = ja.epsilon(ja.FixedBatches(ja.Gaussian(noise), 1000, 10, steps, True), 1e-6, precision=precision)
         np.testing.assert_allclose(every, alone, rtol=1e-9)
+
+
+def test_approximate_reports_are_not_asked_for_renyi_divergences_which_are_infinite():
+    for local_delta, is_asked in ((1e-12, False), (0.0, True), (np.array([1e-12, 0.0]), True)):
+        reports = ja.Shuffled(ja.LocalRandomizer(0.3, local_delta), 10_000, 5)
+        names = [step.method.name for step in ja.accounting.plan(reports, 1e-6)]
+        assert ("clones rdp" in names) == is_asked

@@ -153,7 +153,7 @@ _CLONES_RDP = renyi_method(
     "clones rdp",
     f"{_FMT}, Theorem 3.2; Chen et al. 2024, Theorem 1 (corrected); Mironov 2017, Proposition 1",
     shuffled.clones_upper_rdp,
-    role=only_where(has_several_rounds, Role.QUICK),
+    role=only_where(lambda mechanism: has_several_rounds(mechanism) and pair.may_be_pure(mechanism), Role.QUICK),
     numpy=_sums_quickly,
 )
 _LOCAL = profile_method(
