@@ -149,11 +149,11 @@ def orders_bytes(*, orders: Sequence[float] = (), **statics: Any) -> int:
 
 
 class Together(int):
-    """How many points NumPy answers together, in about the time of one."""
+    """How many points NumPy answers together, in less time than one by one and than it takes to compile a program."""
 
 
 # for a kernel that needs JAX; for most; for one with better algorithms in NumPy than a program; for a formula
-NO_POINT, FEW_POINTS, ANY_NUMBER, FEW_TOGETHER = 0, FEW_LANES, math.inf, Together(FEW_LANES)
+NO_POINT, FEW_POINTS, ANY_NUMBER, MANY_TOGETHER = 0, FEW_LANES, math.inf, Together(1024)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -232,17 +232,19 @@ class LaneMethod(Method):
       statics: ``(mechanism) -> `` static arguments of its kernel, such as window sizes; hashable.
       lane_bytes: ``(**statics) -> `` working memory of one lane, in bytes; must know every static argument.
       numpy: how many concrete points NumPy answers, one after another or `Together`, sooner than a program could be
-        compiled for them; or ``(**statics) -> `` whether the kernel takes NumPy arrays, few then.
+        compiled for them; or ``(**statics) -> `` how many `Together`, or whether the kernel takes NumPy arrays at all.
     """
 
     role: Role | Callable[[Any], Role] = Role.QUICK
     statics: Callable[[Any], dict[str, Any]] = no_statics
     lane_bytes: Callable[..., int] = orders_bytes
-    numpy: float | Callable[..., bool] = FEW_POINTS
+    numpy: float | Callable[..., int] = FEW_POINTS
 
-    def takes_numpy(self, statics: dict[str, Any]) -> bool:
-        """Whether its kernel takes NumPy arrays, with these static arguments."""
-        return self.numpy(**statics) if callable(self.numpy) else self.numpy > NO_POINT
+    def together(self, statics: dict[str, Any]) -> int:
+        """How many points its kernel takes together as NumPy arrays, with these static arguments."""
+        if callable(self.numpy):
+            return self.numpy(**statics)
+        return self.numpy if isinstance(self.numpy, Together) else int(self.numpy > NO_POINT)
 
     @property
     def kernel_options(self) -> Running:

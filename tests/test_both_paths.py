@@ -231,7 +231,7 @@ def _compare(signature, name, **how) -> None:
             continue
         static, queries = method.statics(mechanism), list(Query)
         if isinstance(method, RenyiMethod):
-            if not method.takes_numpy(static):
+            if not method.together(static):
                 continue
             static, queries = {**static, "orders": _orders(method)}, [Query.EPSILON]
         for query in queries:

@@ -44,13 +44,14 @@ class Running(TypedDict, total=False):
       lane_bytes: working memory of one lane, in bytes (or a function of the static arguments); a batch is cut into
         chunks of at most 64 MiB on a CPU, 1 GiB on an accelerator, or of one lane.
       on_host: whether it takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
-        nothing. A number: so are that many lanes, together. A function of the static arguments: where it says so.
+        nothing. A number: so are that many lanes, together. A function of the static arguments: where it says so, and
+        how many.
       one_by_one: up to how many lanes of one call NumPy answers one after another, as single questions, in less time
         than it takes to compile a program; `math.inf` where each lane takes a program longer than NumPy.
     """
 
     lane_bytes: int | Callable[..., int]
-    on_host: bool | int | Callable[..., bool]
+    on_host: bool | int | Callable[..., int]
     one_by_one: float
 
 
@@ -73,7 +74,7 @@ def way_of(
     static: dict[str, Any],
     *,
     lane_bytes: int | Callable[..., int] = 2**16,
-    on_host: bool | int | Callable[..., bool] = False,
+    on_host: bool | int | Callable[..., int] = False,
     one_by_one: float = FEW_LANES,
 ) -> Way:
     """How a kernel with these properties (`Running`) answers `num_lanes` lanes; computes nothing."""
@@ -81,7 +82,7 @@ def way_of(
     has_numpy, size = most > 0 and mesh() is None, lane_bytes(**static) if callable(lane_bytes) else lane_bytes
     if has_numpy and 1 <= num_lanes <= most and not _large.get():
         return Way(False, max(1, _HOST_BYTES // size), True)
-    if has_numpy and 1 < num_lanes <= one_by_one and (one_by_one == math.inf or not _large.get()):
+    if has_numpy and 1 <= num_lanes <= one_by_one and (one_by_one == math.inf or not _large.get()):
         return Way(False, 1, True)
     chunk = _CHUNK_BYTES if platform() == "cpu" else _CHUNK_BYTES_ELSEWHERE
     at_once, devices = 1 << max(0, int(chunk // size).bit_length() - 1), num_devices()

@@ -32,7 +32,7 @@ from jaxacct.bounds.composed import (
     least_rdp,
     renyi_bytes,
     renyi_plan,
-    takes_numpy,
+    together,
 )
 from jaxacct.composition import allocation_groups, compose_rdp
 from jaxacct.curves import Pld, RdpCurve
@@ -51,7 +51,7 @@ def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[
     return xp.where(in_domain(mechanism) & ~xp.isnan(whole), whole, xp.inf)
 
 
-_RDP = KernelByStructure(_worst_rdp, Rounding.UP, lane_bytes=renyi_bytes, on_host=takes_numpy)
+_RDP = KernelByStructure(_worst_rdp, Rounding.UP, lane_bytes=renyi_bytes, on_host=together)
 
 
 def rdp(

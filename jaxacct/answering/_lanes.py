@@ -17,6 +17,7 @@ from jaxacct._method import BracketMethod, LaneMethod, ProfileMethod, Query, Ren
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct._validate import is_exact
+from jaxacct.answering._plan import way_on_lanes
 from jaxacct.answering._question import is_known
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms._base import Description, Mechanism
@@ -153,17 +154,26 @@ def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: ND
 
 
 def ask_where(todo: NDArray[Any], method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
-    """One method's answer at the points of a batch that `todo` marks; elsewhere the worst one."""
-    at, size = np.flatnonzero(todo), 1
-    while size < len(at):
-        size *= _GROWTH
-    if size >= todo.size:
+    """One method's answer at the points of a batch that `todo` marks, perhaps at more; else the worst one.
+
+    Where NumPy takes one point after another, each is asked with its own static arguments, as if it were alone.
+    """
+    if todo.size <= 1:
         return ask(method, mechanism, query, target)
-    at = np.resize(at, size)  # repeated
-    fields, goal = _points_at(mechanism, target, todo.shape, at)
+    at, size = np.flatnonzero(todo), 1
+    way = way_on_lanes(method, mechanism, len(at))
+    calls = at[:, None] if way.at_once == 1 and not way.is_compiled else at[None]
+    if way.is_compiled:
+        while size < len(at):
+            size *= _GROWTH
+        calls = np.resize(at, (1, min(size, todo.size)))  # repeated
+    if calls.shape[1] == todo.size:
+        return ask(method, mechanism, query, target)
     every = np.full(todo.size, query.worst), np.full(todo.size, np.nan), np.zeros(todo.size, bool)
-    for whole, of in zip(every, ask(method, fields, query, goal), strict=True):
-        whole[at] = of
+    for points in calls:
+        fields, goal = _points_at(mechanism, target, todo.shape, points)
+        for whole, of in zip(every, ask(method, fields, query, goal), strict=True):
+            whole[points] = of
     return Answer(*(x.reshape(todo.shape) for x in every))
 
 

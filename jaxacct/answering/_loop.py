@@ -369,10 +369,12 @@ def _warn_of_looseness(found: Found) -> None:
             f"1 - {FAILURE:g} over its samples: it is not certified"
         )
         warnings.warn(EstimateWarning(message, FAILURE), stacklevel=4)
+    if not question.warns or np.all(found.settled()):
+        return
     # loss distributions that were asked to be narrow, and could have been
     refined = [asked.method for asked in found.asked if isinstance(asked.method, DistributionMethod)]
-    could = any(not method.is_one_sided(question.mechanism) for method in refined)
-    if question.warns and could and not np.all(found.settled()):
+    runs = [point.mechanism for _, point in question.points()] if question.is_batch else [question.mechanism]
+    if any(method.applies(run) and not method.is_one_sided(run) for method in refined for run in runs):
         low, high = float(np.max(found.analysis_low)), float(np.max(found.high))
         width = (high - low) / low if low > 0 else math.inf
         message = (

@@ -57,7 +57,7 @@ class Asking(NamedTuple):
     renyi_plan: Callable[..., Any]
     least_rdp: Callable[..., jax.Array]
     renyi_bytes: Callable[..., int]
-    takes_numpy: Callable[..., bool]
+    together: Callable[..., int]
 
     def plans(self, run: Mechanism) -> tuple[Any, ...]:
         """The Renyi plan of each direction of a run; empty where it has no Renyi divergences."""
@@ -118,7 +118,7 @@ def _renyi(asking: Asking, rdp: Any, run_of: _Run, directions: tuple[Direction, 
         grids=MIXED,
         statics=statics,
         lane_bytes=asking.renyi_bytes,
-        numpy=asking.takes_numpy,
+        numpy=asking.together,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxacct._jax import Array, jax
-from jaxacct._method import BOTH, FEW_TOGETHER, Cost, RenyiMethod
+from jaxacct._method import BOTH, MANY_TOGETHER, Cost, RenyiMethod
 from jaxacct.bounds._orders import mixed
 from jaxacct.special._namespace import xp
 
@@ -57,6 +57,6 @@ def in_closed_form(theorem: str, rdp: _Curve, **options: Any) -> RenyiMethod:
         directions=BOTH,
         cost=Cost.MICROSECONDS,
         rdp=rdp,
-        numpy=FEW_TOGETHER,
+        numpy=MANY_TOGETHER,
         **(grids | options),
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxacct._method import (
     BOTH,
-    FEW_TOGETHER,
+    MANY_TOGETHER,
     Bracketing,
     BracketMethod,
     Cost,
@@ -142,7 +142,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             theorem=f"{_LYU}; Kairouz, Oh & Viswanath 2015, Theorem 2.4",
             log_delta=_log_delta,
             epsilon=_epsilon,
-            numpy=FEW_TOGETHER,
+            numpy=MANY_TOGETHER,
             **_OPTIONS,
         ),
         RenyiMethod(
@@ -150,7 +150,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             theorem=_PROVED,
             rdp=with_limits(_rdp, largest=_pure, near_one=_NEAR_ONE),
             grids=_GRIDS,
-            numpy=FEW_TOGETHER,
+            numpy=MANY_TOGETHER,
             **_OPTIONS,
         ),
         loss_distribution(DISTRIBUTION),
@@ -162,7 +162,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             theorem=f"Zhu & Wang 2020; {_PROVED}",
             rdp=with_limits(_gaussian_rdp, near_one=_NEAR_ONE),
             grids=_GRIDS,
-            numpy=FEW_TOGETHER,
+            numpy=MANY_TOGETHER,
             **_OPTIONS,
         ),
     ),

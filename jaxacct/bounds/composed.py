@@ -16,6 +16,7 @@ from jaxacct._jax import Array, jax
 from jaxacct._method import (
     BOTH,
     FRACTIONAL_TOP,
+    MANY_TOGETHER,
     Bracketing,
     BracketMethod,
     Cost,
@@ -187,9 +188,10 @@ def renyi_bytes(*, parts: tuple[RenyiPlan, ...], orders: Sequence[float] = ()) -
     return max(every, default=orders_bytes(orders=orders))
 
 
-def takes_numpy(*, parts: tuple[RenyiPlan, ...], **orders: Any) -> bool:
-    """bool: whether every method of every plan takes NumPy arrays, at these `orders`."""
-    return all(m.takes_numpy({**dict(static), **orders}) for plan in parts for m, _, static in plan)
+def together(*, parts: tuple[RenyiPlan, ...], **orders: Any) -> int:
+    """int: how many points every method of every plan takes together as NumPy arrays, at these `orders`."""
+    every = [m.together({**dict(static), **orders}) for plan in parts for m, _, static in plan]
+    return min(every, default=MANY_TOGETHER)
 
 
 def is_of_reports(mechanism: Mechanism) -> bool:
@@ -216,7 +218,7 @@ def _renyi(direction: Direction, applies: Any, role: Role | Callable[[Any], Role
         role=role,
         statics=lambda mechanism: {"parts": tuple(renyi_plan(part, direction) for part, _ in mechanism.parts())},
         lane_bytes=renyi_bytes,
-        numpy=takes_numpy,
+        numpy=together,
     )
 
 
@@ -407,8 +409,8 @@ _TABLES = merged(
     group.tables(distribution_of),
     parallel_poisson.tables(distribution_of),
     sampled_runs.tables(distribution_of),
-    adjacent.tables(distribution_of, Asking(lanes_of, renyi_plan, least_rdp, renyi_bytes, takes_numpy)),
-    selection.tables(renyi_plan, least_rdp, renyi_bytes, takes_numpy, distribution_of),
+    adjacent.tables(distribution_of, Asking(lanes_of, renyi_plan, least_rdp, renyi_bytes, together)),
+    selection.tables(renyi_plan, least_rdp, renyi_bytes, together, distribution_of),
 )
 
 # Every mechanism's methods. Other mechanisms with loss distributions get laws from them where numbers are concrete.

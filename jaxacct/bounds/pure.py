@@ -14,7 +14,7 @@ from typing import Any
 from jaxacct._jax import Array, jax
 from jaxacct._method import (
     BOTH,
-    FEW_TOGETHER,
+    MANY_TOGETHER,
     Bracketing,
     BracketMethod,
     Cost,
@@ -185,7 +185,7 @@ def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) 
         cost=Cost.MICROSECONDS,
         log_delta=log_delta,
         epsilon=epsilon,
-        numpy=FEW_TOGETHER,
+        numpy=MANY_TOGETHER,
     )
 
 

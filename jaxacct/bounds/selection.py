@@ -110,7 +110,7 @@ def tables(
     renyi_plan: Callable[..., Any],
     least_rdp: Callable[..., jax.Array],
     renyi_bytes: Callable[..., int],
-    takes_numpy: Callable[..., bool],
+    together: Callable[..., int],
     distribution_of: Callable[..., Distribution | None],
 ) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """A dict, the table of methods, from the functions that bound any kind of run."""
@@ -180,6 +180,6 @@ def tables(
         grids=MIXED,
         statics=statics,
         lane_bytes=renyi_bytes,
-        numpy=takes_numpy,
+        numpy=together,
     )
     return {(PrivateSelection,): (pure, renyi)}

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct import _trees
 from jaxacct._method import BracketMethod, Cost, Query, itself
+from jaxacct._precision import _kernels
 from jaxacct._types import Ends
-from jaxacct.answering import _found, _loop
+from jaxacct.answering import _found, _lanes, _loop
 from jaxacct.answering._question import interval_question
+from jaxacct.bounds import methods_for
 
 PAIR = ja.DiscretePair(np.array([0.7, 0.3]), np.array([0.4, 0.6]))
 REPORTS = ja.Shuffled(ja.LocalRandomizer(1.0), 1000)
@@ -177,3 +180,67 @@ def test_the_direction_that_decides_in_the_end_is_looked_at_closely(noise, steps
 def test_all_steps_are_a_closed_form_where_delta_is_near_1():
     run = ja.RandomAllocation(ja.Gaussian(0.9116), 7, 7, 3)
     assert ja.delta(run, 0.023) == pytest.approx(ja.delta(ja.Composed(ja.Gaussian(0.9116), 21), 0.023), rel=1e-9)
+
+
+MANY = np.exp(np.linspace(-1.0, 1.0, 40))  # more points than are compiled for where NumPy takes one after another
+OFTEN = np.where(np.arange(40) % 2, 3, 1)
+BATCHES = {
+    "Gaussian": ja.Gaussian(MANY),
+    "zCDP": ja.ZCdp(0.1 * MANY),
+    "zCDP and Gaussian": ja.Composed((ja.ZCdp(0.1 * MANY), ja.Gaussian(3.0)), (OFTEN, 1)),
+    "range": ja.Composed(ja.Exponential(0.3 * MANY), OFTEN),
+    "threshold": ja.AboveThreshold(5.0 * MANY, 5.0, OFTEN),
+    "Gaussian threshold": ja.GaussianAboveThreshold(5.0 * MANY, 5.0, 10, OFTEN),
+    "selection": ja.PrivateSelection(ja.Gaussian(3.0 * MANY), 4.5),
+    "part of an epoch": ja.PartialShuffledBatches(ja.Gaussian(MANY), 10, np.arange(40) % 10 + 1),
+    "reports": ja.Shuffled(ja.LocalRandomizer(MANY), 1000, OFTEN),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*the largest tried")
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize(("ask", "target"), [(ja.epsilon, 1e-6), (ja.delta, 0.1)])
+def test_nothing_is_compiled_for_points_that_numpy_answers_sooner(name, ask, target):
+    before = _kernels._compiled_kernel.cache_info().misses
+    every = ask(BATCHES[name], target)
+    assert _kernels._compiled_kernel.cache_info().misses == before
+    leaves, structure = _trees.flatten(BATCHES[name])
+    for at in (0, 39):
+        fields = [np.broadcast_to(leaf, (40,))[at].item() for leaf in leaves]
+        assert every[at] == pytest.approx(ask(_trees.unflatten(structure, fields), target), rel=1e-9)
+
+
+def test_numpy_is_asked_about_open_points_alone_each_with_its_own_sizes(monkeypatch):
+    asked, ask = [], _lanes.ask
+
+    def noted(method, mechanism, query, target):
+        if method.name == "clones":
+            asked.append((mechanism.num_reports.tolist(), method.statics(mechanism)))
+        return ask(method, mechanism, query, target)
+
+    monkeypatch.setattr(_lanes, "ask", noted)
+    reports, rounds = np.array([100, 10**6, 200, 10**5, 300, 400]), np.array([1, 1, 3, 1, 1, 3])
+    ja.epsilon(ja.Shuffled(ja.LocalRandomizer(1.0), reports, rounds), 1e-6)
+    assert [points for points, _ in asked] == [[n] for n in reports[rounds == 1]]
+    for (number,), static in asked:
+        (clones,) = (m for m in _lanes_of(number) if m.name == "clones")
+        assert static == clones.statics(ja.Shuffled(ja.LocalRandomizer(1.0), number))
+
+
+def _lanes_of(num_reports):
+    return methods_for(ja.Shuffled(ja.LocalRandomizer(1.0), num_reports))
+
+
+def test_a_batch_of_runs_that_have_a_stand_in_each():
+    noise, steps = np.array([2.0, 1.0]), np.array([1, 3])
+    alone = [ja.epsilon(ja.FixedBatches(ja.Gaussian(s), 1000, 10, t, True), 1e-6) for s, t in ((2.0, 1), (1.0, 3))]
+    for precision in (None, 1e-3):
+        every = ja.epsilon(ja.FixedBatches(ja.Gaussian(noise), 1000, 10, steps, True), 1e-6, precision=precision)
+        np.testing.assert_allclose(every, alone, rtol=1e-9)
+
+
+def test_approximate_reports_are_not_asked_for_renyi_divergences_which_are_infinite():
+    for local_delta, is_asked in ((1e-12, False), (0.0, True), (np.array([1e-12, 0.0]), True)):
+        reports = ja.Shuffled(ja.LocalRandomizer(0.3, local_delta), 10_000, 5)
+        names = [step.method.name for step in ja.accounting.plan(reports, 1e-6)]
+        assert ("clones rdp" in names) == is_asked

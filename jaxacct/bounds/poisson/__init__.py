@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxacct._method import BOTH, FEW_TOGETHER, Cost, Method, RenyiMethod
+from jaxacct._method import BOTH, Cost, Method, RenyiMethod, Together
 from jaxacct._precision import is_traced
 from jaxacct._types import Direction
 from jaxacct.bounds._by_laws import laws
@@ -42,7 +42,7 @@ _RENYI = RenyiMethod(
         Direction.ADD: with_limits(poisson_add_rdp, near_one=_NEAR_ONE),
     },
     grids=MIXED,
-    numpy=FEW_TOGETHER,
+    numpy=Together(256),
 )
 _DISTRIBUTION = loss_distribution(DISTRIBUTION)
 _WITH_LAWS, _LAWS = (DiscreteGaussian, DiscreteLaplace, EpsilonDelta), laws()

@@ -9,7 +9,7 @@ import numpy as np
 from jaxacct._jax import jax
 from jaxacct._method import (
     BOTH,
-    FEW_TOGETHER,
+    MANY_TOGETHER,
     Bracketing,
     BracketMethod,
     Cost,
@@ -94,7 +94,7 @@ def _method(name: str, directions: tuple[Direction, ...], *, add: bool) -> Profi
         epsilon=epsilon,
         regime="one step",
         cost=Cost.MICROSECONDS,
-        numpy=FEW_TOGETHER,
+        numpy=MANY_TOGETHER,
         role=only_where(_is_counted, Role.QUICK),
     )
 
