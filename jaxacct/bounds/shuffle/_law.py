@@ -74,8 +74,10 @@ def _profile(n: float, clone_prob: float, local: float, step: float) -> Ends[NDA
         raise TooFineError(
             f"a step of {step:.3g} up to a loss of {last:.3g} needs {size} points: ask for less precision"
         )
-    lower, upper = _delta_ends(step * np.arange(size), n, clone_prob, local, window=window)
-    return Ends(np.asarray(lower), np.asarray(upper))
+    grid = step * np.arange(size)
+    lower, upper = _delta_ends(grid, n, clone_prob, local, window=window)
+    # the local epsilon is on the grid, but for rounding, and next to nothing there would end the profile
+    return Ends(np.where(grid >= local * (1.0 - 2.0**-48), 0.0, lower), np.asarray(upper))
 
 
 def shuffled_pld(mechanism: Shuffled, step: float, bound: Bound) -> Pld:
