@@ -34,7 +34,7 @@ def _local_epsilon(mechanism: CheckIn) -> float:
     return float(up(float(mechanism.mechanism.local_epsilon), 8))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=2)  # the scale of a loss and its profile are asked for in turn
 def _curves(mechanism: CheckIn) -> list[Callable[[float], float]]:
     """Log delta of one round as functions of epsilon: at its probability of a report, and at larger ones."""
     curves = [log_delta_curve(at, at.local_epsilon) for at in settings_of(mechanism)]
