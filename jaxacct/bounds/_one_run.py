@@ -4,19 +4,21 @@ Rounds draw afresh, so that the observer sees the same outputs with the same pro
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, Role, itself
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, Role, always, itself, never
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._parts import flattened, is_scalar
 from jaxacct.mechanisms import CheckIn, Composed, RandomAllocation, Shuffled
 from jaxacct.mechanisms._base import Mechanism
 
-
-def _gains(part: Mechanism) -> bool:
-    """Whether methods of its own know more of several rounds of it than those of compositions do."""
-    return isinstance(part, Shuffled | CheckIn) or (isinstance(part, RandomAllocation) and bool(part.num_selected > 1))
+_GAINS: dict[type, Callable[[Any], bool]] = {
+    Shuffled: always,
+    CheckIn: always,
+    RandomAllocation: lambda run: bool(run.num_selected > 1),
+}
+"""Where methods of its own know more of several rounds of a mechanism than those of compositions do."""
 
 
 def one_run(mechanism: Composed) -> Mechanism | None:
@@ -25,7 +27,7 @@ def one_run(mechanism: Composed) -> Mechanism | None:
         return None
     parts: list[tuple[Any, Any]] = flattened(mechanism)
     first = parts[0][0]
-    if not _gains(first) or any(part.signature() != first.signature() for part, _ in parts):
+    if not _GAINS.get(type(first), never)(first) or any(part.signature() != first.signature() for part, _ in parts):
         return None
     rounds = sum(int(count) * int(part.num_epochs) for part, count in parts)
     found = {dataclasses.replace(part, num_epochs=rounds) for part, _ in parts}

@@ -29,6 +29,7 @@ from jaxacct.conversion import delta_from_log
 from jaxacct.mechanisms import CheckIn, Composed, LocalRandomizer, Shuffled
 from jaxacct.special import log_up, up
 
+_OF_REPORTS = (Shuffled, CheckIn)
 _APPROXIMATE = ((Shuffled, LocalRandomizer), (CheckIn, LocalRandomizer))
 # The cost is taken at an epsilon this far above the last answer, relative, until it covers the one that is found.
 _ABOVE = (0.01, 0.03, 0.1, 0.3)
@@ -66,22 +67,23 @@ def _is_approximate(part: Any) -> bool:
     return part.signature() in _APPROXIMATE and not is_pure(part)
 
 
+def _made_pure(part: Any) -> Any:
+    randomizer = LocalRandomizer(part.mechanism.local_epsilon)
+    return dataclasses.replace(part, mechanism=randomizer) if _is_approximate(part) else part
+
+
 def _pure(mechanism: Any) -> Any:
-    parts = [
-        dataclasses.replace(part, mechanism=LocalRandomizer(part.mechanism.local_epsilon))
-        if _is_approximate(part)
-        else part
-        for part, _ in flattened(mechanism)
-    ]
-    if not isinstance(mechanism, Composed):
-        return parts[0]
-    return Composed(parts, [count for _, count in flattened(mechanism)])
+    if mechanism.signature() != (Composed,):
+        return _made_pure(mechanism)
+    parts = flattened(mechanism)
+    return Composed([_made_pure(part) for part, _ in parts], [count for _, count in parts])
 
 
 def _log_cost(mechanism: Any) -> Any:
     """Log K [1], rounded up."""
-    every = []
-    for part, count in flattened(mechanism):
+    every, parts = [], flattened(mechanism)
+    part: Any
+    for part, count in parts:
         if _is_approximate(part):
             randomizer, (users, prob) = part.mechanism, users_of(part)
             fields = up(users * prob, 4), randomizer.local_epsilon, math.log(randomizer.local_delta)
@@ -124,7 +126,7 @@ def _applies_composed(mechanism: Composed) -> bool:
     parts = [part for part, _ in flattened(mechanism)]
     return (
         is_scalar(mechanism)
-        and all(isinstance(part, Shuffled | CheckIn) for part in parts)
+        and all(part.signature()[0] in _OF_REPORTS for part in parts)
         and any(_is_approximate(part) for part in parts)
     )
 
