@@ -122,6 +122,7 @@ BINS = "tests/bounds/test_balls_in_bins.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
 ROUNDS = "tests/bounds/test_check_in_rounds.py"
 PURE_ROUNDS = "tests/bounds/test_pure_rounds.py"
+ONE_RUN = "tests/bounds/test_one_run.py"
 POSITIVE_SUM = "tests/divergence/test_positive_sum.py"
 TESTED = "tests/divergence/test_tested_reports.py"
 DENSITY = "tests/divergence/test_density_blanket.py"
@@ -307,8 +308,8 @@ _COMPOSED = (
     Mutant("bounds/check_in/_rounds.py", "least = min(found)", "least = min(found) - 1e-3", ROUNDS),
     Mutant(
         "bounds/shuffle/_pure_rounds.py",
-        "return log_replacement_cost(*lanes)",
-        "return log_replacement_cost(*lanes) - 0.01",
+        "append(log_replacement_cost(*lanes))",
+        "append(log_replacement_cost(*lanes) - 0.01)",
         PURE_ROUNDS,
     ),
     Mutant(
@@ -317,6 +318,8 @@ _COMPOSED = (
         "(1.0 - 2.0**-40) - 0.0 * math.exp(",
         PURE_ROUNDS,
     ),
+    Mutant("bounds/shuffle/_pure_rounds.py", "np.logaddexp(a, b)", "np.maximum(a, b)", PURE_ROUNDS),
+    Mutant("bounds/_one_run.py", "rounds = sum(", "rounds = max(", ONE_RUN),
     Mutant("bounds/shuffle/_pure_rounds.py", "asked.log_total <= math.log(delta) else", "delta else", PURE_ROUNDS),
     Mutant("bounds/check_in/_rounds.py", "if epsilon >= local:", "if epsilon >= 0.5 * local:", ROUNDS),
     Mutant(

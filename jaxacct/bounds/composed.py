@@ -58,11 +58,13 @@ from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts
 from jaxacct.bounds._host_line import LAPLACE, exact, is_of_gaussians
 from jaxacct.bounds._known_laws import Known, known
 from jaxacct.bounds._moments import moments
+from jaxacct.bounds._one_run import ONE_RUN, one_run
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import flattened, is_scalar
 from jaxacct.bounds._releases import LISTED, has_law, has_laws
 from jaxacct.bounds._table import merged
 from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST, has_several_steps
+from jaxacct.bounds.shuffle._pure_rounds import PURE_PARTS
 from jaxacct.composition import compose_rdp
 from jaxacct.curves._regridding import refined
 from jaxacct.mechanisms import Composed, EpsilonDelta
@@ -365,12 +367,24 @@ def _is_known(mechanism: Mechanism) -> bool:
     return bool(others) and all(known_of(part) is not None for part in others)
 
 
+def _unless_one_run(role: Role | Callable[[Any], Role]) -> Callable[[Any], Role]:
+    """`role`, but where all parts are one run: what is known about that is never worse."""
+
+    def of(mechanism: Composed) -> Role:
+        if one_run(mechanism) is not None:
+            return Role.IN_PROGRAMS
+        return role if isinstance(role, Role) else role(mechanism)
+
+    return of
+
+
 # for numbers that stay concrete while a program is traced; on lanes, where all numbers are arrays, it never applies
 _KNOWN = laws(applies=_is_known, known_of=known_of)
 
 # in the order in which they are asked, arranged by cost
 _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
+        ONE_RUN,
         gaussian.EXACT,
         gaussian.BOTH_ENDS,
         discrete.EXACT,
@@ -381,10 +395,11 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         dataclasses.replace(THRESHOLD_TEST, applies=has_several_steps, role=Role.SHARPER),
         *(_renyi(d, gaussian.is_gaussian, Role.BY_NAME) for d in BOTH),
         laws_of_reports(applies=lambda mechanism: has_laws(mechanism) and is_of_reports(mechanism)),
-        *(_renyi(d, _of_reports_on_lanes) for d in BOTH),
+        PURE_PARTS,
+        *(_renyi(d, _of_reports_on_lanes, _unless_one_run(_IF_QUICK)) for d in BOTH),
         _PART_BY_PART,
         _LARGEST_PART,
-        loss_distribution(DISTRIBUTION),
+        loss_distribution(DISTRIBUTION, _unless_one_run(Role.NARROW)),
         laws(applies=lambda mechanism: has_laws(mechanism) and not is_of_reports(mechanism)),
         *(_renyi(d, _of_records) for d in BOTH),
     )

@@ -81,3 +81,29 @@ def test_rounds_of_reports_that_sometimes_leak_by_enumeration(rounds):
                 np.maximum(a - math.exp(epsilon) * b, 0.0).sum() for a, b in ((mass_p, mass_q), (mass_q, mass_p))
             )
             assert true <= ja.delta(run, epsilon, method=METHOD) * (1.0 + 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")
+def test_a_composition_of_different_rounds_costs_what_they_do_together():
+    local, local_delta, epsilon = 0.5, 1e-9, 7.0  # beyond what pure reports lose
+    randomizer = ja.LocalRandomizer(local, local_delta)
+    check_ins = ja.Composed(ja.CheckIn(randomizer, 40, 0.5, 2, 0.25), 3)
+    both = ja.Composed([ja.Shuffled(randomizer, 10, 2), check_ins, ja.Shuffled(ja.LocalRandomizer(0.01), 10)])
+    cost = 2 * 10 + 6 * 40 * 0.5 * 0.75
+    cost *= (1.0 + math.exp(epsilon)) * local_delta * (1.0 + 0.5 * math.exp(-local))
+    found = ja.delta(both, epsilon, method="pure reports")
+    assert cost <= found == pytest.approx(cost, rel=1e-9)
+
+
+def test_a_tiny_local_delta_costs_nothing_in_a_composition():
+    pure, tiny = (
+        ja.Composed([run, ja.Shuffled(ja.LocalRandomizer(1.0), 4000)])
+        for run in (runs(2.0, 0.0, 2)[0], runs(2.0, 1e-30, 2)[0])
+    )
+    assert ja.epsilon(tiny, 1e-6) == pytest.approx(ja.epsilon(pure, 1e-6), rel=1e-6)
+
+
+def test_compositions_of_pure_reports_are_not_replaced():
+    pure = ja.Composed([ja.Shuffled(ja.LocalRandomizer(1.0), 4000), ja.CheckIn(ja.LocalRandomizer(1.0), 4000, 0.5)])
+    with pytest.raises(ValueError, match="pure reports"):
+        ja.epsilon(pure, 1e-6, method="pure reports")

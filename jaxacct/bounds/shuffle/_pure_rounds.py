@@ -5,10 +5,14 @@ of pure reports of the same local epsilon l gives, with N the expected number of
 
     delta(epsilon) <= D(epsilon) + (1 + e^epsilon) K,   K = N (1 + e^-l / 2) local_delta.
 
+In a composition of different rounds, K is the sum of theirs: reports are replaced one after the other, each at its own
+total variation, whatever else is run.
+
 `Bracketing.ask` is asked for D: whatever is known about pure reports counts.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -18,13 +22,15 @@ import numpy as np
 from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, always, only_where
 from jaxacct._types import Direction, Ends
 from jaxacct.bounds._clones_pair import is_pure
-from jaxacct.bounds._parts import has_several_rounds, is_scalar
+from jaxacct.bounds._parts import flattened, has_several_rounds, is_scalar
 from jaxacct.bounds.blanket._known import users_of
 from jaxacct.bounds.shuffle._approximate import LogGuarantee, log_replacement_cost, with_replacement_cost
 from jaxacct.conversion import delta_from_log
-from jaxacct.mechanisms import CheckIn, LocalRandomizer, Shuffled
-from jaxacct.special import up
+from jaxacct.mechanisms import CheckIn, Composed, LocalRandomizer, Shuffled
+from jaxacct.special import log_up, up
 
+_OF_REPORTS = (Shuffled, CheckIn)
+_APPROXIMATE = ((Shuffled, LocalRandomizer), (CheckIn, LocalRandomizer))
 # The cost is taken at an epsilon this far above the last answer, relative, until it covers the one that is found.
 _ABOVE = (0.01, 0.03, 0.1, 0.3)
 
@@ -57,19 +63,36 @@ def ask_pure(pure: Shuffled | CheckIn, log_cost: Any, delta: float, at: Bracketi
     return PureAnswer(found, math.log(left), total_log_delta(found, math.log(left), log_cost))
 
 
-def _pure(mechanism: Shuffled | CheckIn) -> Shuffled | CheckIn:
-    return dataclasses.replace(mechanism, mechanism=LocalRandomizer(mechanism.mechanism.local_epsilon))
+def _is_approximate(part: Any) -> bool:
+    return part.signature() in _APPROXIMATE and not is_pure(part)
 
 
-def _log_cost(mechanism: Shuffled | CheckIn) -> Any:
+def _made_pure(part: Any) -> Any:
+    randomizer = LocalRandomizer(part.mechanism.local_epsilon)
+    return dataclasses.replace(part, mechanism=randomizer) if _is_approximate(part) else part
+
+
+def _pure(mechanism: Any) -> Any:
+    if mechanism.signature() != (Composed,):
+        return _made_pure(mechanism)
+    parts = flattened(mechanism)
+    return Composed([_made_pure(part) for part, _ in parts], [count for _, count in parts])
+
+
+def _log_cost(mechanism: Any) -> Any:
     """Log K [1], rounded up."""
-    randomizer, (users, prob) = mechanism.mechanism, users_of(mechanism)
-    fields = up(users * prob, 4), randomizer.local_epsilon, math.log(randomizer.local_delta)
-    lanes: Any = (np.array([float(x)]) for x in (*fields, mechanism.num_epochs))
-    return log_replacement_cost(*lanes)
+    every, parts = [], flattened(mechanism)
+    part: Any
+    for part, count in parts:
+        if _is_approximate(part):
+            randomizer, (users, prob) = part.mechanism, users_of(part)
+            fields = up(users * prob, 4), randomizer.local_epsilon, math.log(randomizer.local_delta)
+            lanes: Any = (np.array([float(x)]) for x in (*fields, up(float(count) * float(part.num_epochs), 4)))
+            every.append(log_replacement_cost(*lanes))
+    return functools.reduce(lambda a, b: log_up(np.logaddexp(a, b), 16), every)
 
 
-def _epsilon(mechanism: Shuffled | CheckIn, delta: float, at: Bracketing) -> float:
+def _epsilon(mechanism: Any, delta: float, at: Bracketing) -> float:
     """Epsilon at `delta`, rounded up; inf where `delta` does not cover the cost."""
     pure, log_cost = _pure(mechanism), _log_cost(mechanism)
     asked = ask_pure(pure, log_cost, delta, at, 0.0)
@@ -80,7 +103,7 @@ def _epsilon(mechanism: Shuffled | CheckIn, delta: float, at: Bracketing) -> flo
     return asked.epsilon if asked is not None and asked.log_total <= math.log(delta) else math.inf
 
 
-def _delta(mechanism: Shuffled | CheckIn, epsilon: float, at: Bracketing) -> float:
+def _delta(mechanism: Any, epsilon: float, at: Bracketing) -> float:
     """Delta at `epsilon`, rounded up."""
     pure = at.ask(_pure(mechanism), Query.DELTA, epsilon, Query.DELTA.width, wants_lower=False).upper
     log_pure = math.log(pure) if pure > 0.0 else -math.inf
@@ -88,9 +111,7 @@ def _delta(mechanism: Shuffled | CheckIn, epsilon: float, at: Bracketing) -> flo
     return float(delta_from_log(total)[0])
 
 
-def _bracket(
-    mechanism: Shuffled | CheckIn, query: Query, target: float, at: Bracketing
-) -> Mapping[Direction, Ends[float]]:
+def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     answer = _epsilon if query is Query.EPSILON else _delta
     with np.errstate(all="ignore"):
         return {Direction.REMOVE: Ends(0.0, answer(mechanism, target, at))}
@@ -98,6 +119,16 @@ def _bracket(
 
 def _applies(mechanism: Shuffled | CheckIn) -> bool:
     return not is_pure(mechanism) and bool(mechanism.num_epochs > 1)
+
+
+def _applies_composed(mechanism: Composed) -> bool:
+    """Whether all its parts are rounds of reports, some of them of approximate randomizers."""
+    parts = [part for part, _ in flattened(mechanism)]
+    return (
+        is_scalar(mechanism)
+        and all(part.signature()[0] in _OF_REPORTS for part in parts)
+        and any(_is_approximate(part) for part in parts)
+    )
 
 
 def beside_pure_rounds(mechanism: Shuffled | CheckIn) -> Role:
@@ -119,3 +150,14 @@ PURE_ROUNDS = BracketMethod(
     regime="several rounds; local delta > 0",
 )
 """Approximate randomizers over several rounds, by the bounds on pure ones."""
+
+PURE_PARTS = dataclasses.replace(
+    PURE_ROUNDS,
+    name="pure reports",
+    theorem="Feldman, McMillan & Talwar 2021, Theorem 3.8, of the pure reports",
+    cost=Cost.TENTHS,
+    applies=_applies_composed,
+    role=Role.NARROW,
+    regime="compositions of reports, some with local delta > 0",
+)
+"""Compositions of rounds, some of approximate randomizers, likewise."""
