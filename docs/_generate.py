@@ -61,6 +61,8 @@ def schemes() -> list[Scheme]:
         Scheme(f"Shuffled({name})", {words: ja.Shuffled(one, 1000, number) for words, number in rounds.items()})
         for name, one in randomizers.items()
     ]
+    approximate = ja.LocalRandomizer(1.0, 1e-12)
+    shuffled[0].variants["several rounds, local delta above 0"] = ja.Shuffled(approximate, 1000, 10)
     return [
         Scheme("Gaussian", {"": noise}),
         Scheme("PoissonSampled(Gaussian)", {"": sampled, "a single step": ja.PoissonSampled(noise, 0.01, num_steps=1)}),
@@ -137,12 +139,25 @@ def schemes() -> list[Scheme]:
         ),
         *shuffled,
         *_check_ins(randomizers),
-        Scheme("Composed of shuffled reports and check-ins", {"": ja.Composed(of_reports)}),
+        Scheme(
+            "Composed of shuffled reports and check-ins",
+            {
+                "different rounds": ja.Composed(of_reports),
+                "equal rounds": ja.Composed(of_reports[0], 3),
+                "local delta above 0": ja.Composed((of_reports[0], ja.CheckIn(approximate, 1000, 0.1))),
+            },
+        ),
     ]
 
 
 def _check_ins(randomizers: dict[str, Any]) -> list[Scheme]:
     variants = {name: {"": ja.CheckIn(r, 1000, 0.1)} for name, r in randomizers.items()}
+    pure, approximate = randomizers["LocalRandomizer"], ja.LocalRandomizer(1.0, 1e-12)
+    variants["LocalRandomizer"] = {
+        "one round": ja.CheckIn(pure, 1000, 0.1),
+        "several rounds": ja.CheckIn(pure, 1000, 0.1, 10),
+        "several rounds, local delta above 0": ja.CheckIn(approximate, 1000, 0.1, 10),
+    }
     variants["GaussianReports"]["everybody"] = ja.CheckIn(randomizers["GaussianReports"], 1000, 1.0, num_epochs=2)
     return [Scheme(f"CheckIn({name})", examples) for name, examples in variants.items()]
 

@@ -367,11 +367,11 @@ def _is_known(mechanism: Mechanism) -> bool:
     return bool(others) and all(known_of(part) is not None for part in others)
 
 
-def _unless_one_run(role: Role | Callable[[Any], Role]) -> Callable[[Any], Role]:
-    """`role`, but where all parts are one run: what is known about that is never worse."""
+def _beside_whole(role: Role | Callable[[Any], Role]) -> Callable[[Any], Role]:
+    """`role`, but in programs only where all parts are one run, of which more is known, or some report is not pure."""
 
     def of(mechanism: Composed) -> Role:
-        if one_run(mechanism) is not None:
+        if one_run(mechanism) is not None or PURE_PARTS.applies(mechanism):
             return Role.IN_PROGRAMS
         return role if isinstance(role, Role) else role(mechanism)
 
@@ -396,10 +396,10 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         *(_renyi(d, gaussian.is_gaussian, Role.BY_NAME) for d in BOTH),
         laws_of_reports(applies=lambda mechanism: has_laws(mechanism) and is_of_reports(mechanism)),
         PURE_PARTS,
-        *(_renyi(d, _of_reports_on_lanes, _unless_one_run(_IF_QUICK)) for d in BOTH),
+        *(_renyi(d, _of_reports_on_lanes, _beside_whole(_IF_QUICK)) for d in BOTH),
         _PART_BY_PART,
         _LARGEST_PART,
-        loss_distribution(DISTRIBUTION, _unless_one_run(Role.NARROW)),
+        loss_distribution(DISTRIBUTION, _beside_whole(Role.NARROW)),
         laws(applies=lambda mechanism: has_laws(mechanism) and not is_of_reports(mechanism)),
         *(_renyi(d, _of_records) for d in BOTH),
     )

@@ -41,6 +41,7 @@ PURIFIED = ["no amplification remove", "purified clones remove"]
 GAUSSIAN_ROUND = ["no amplification remove", "privacy blanket remove"]
 GAUSSIAN_ROUNDS = ["no amplification remove", "loss distribution remove"]
 BLANKET, COMPOSED_BLANKET = ["privacy blanket remove"], ["blanket distribution remove"]
+PURE_ROUNDS = ["pure rounds remove"]
 TAKING_PART = ["taking part remove"]
 CHECK_IN = [*TAKING_PART, "check-in profile remove"]
 PURIFIED_CHECK_IN = [*TAKING_PART, "no amplification remove", "purified check-in remove"]
@@ -198,11 +199,23 @@ PLANS = {
         GAUSSIAN,
         [*GAUSSIAN, *INVERSION, MOMENTS[0], *DISTRIBUTION],
     ),
-    ("Composed of shuffled reports and check-ins", ""): (
+    ("Composed of shuffled reports and check-ins", "different rounds"): (
         ["rdp (remove) remove", "loss distribution remove", "part by part remove"],
         ["rdp (remove) remove", "part by part remove"],
         ["rdp (remove) remove"],
         ["rdp (remove) remove", "largest part remove", "loss distribution remove", "part by part remove"],
+    ),
+    ("Composed of shuffled reports and check-ins", "equal rounds"): (
+        ["one run remove", "part by part remove"],
+        ["one run remove", "part by part remove"],
+        [],
+        ["one run remove", "largest part remove", "part by part remove"],
+    ),
+    ("Composed of shuffled reports and check-ins", "local delta above 0"): (
+        ["pure reports remove", "part by part remove"],
+        ["part by part remove"],
+        ["rdp (remove) remove"],
+        ["pure reports remove", "largest part remove", "part by part remove"],
     ),
     ("Composed of the above", "without allocation"): (
         [*BOTH_ENDS, *MOMENTS, *COMPOSED, *RESORT],
@@ -273,6 +286,12 @@ PLANS = {
     ),
     ("Shuffled(LocalRandomizer)", "one round"): on_lanes(["clones remove"], below=[*RESPONSE, *FROM_BELOW]),
     ("Shuffled(LocalRandomizer)", "several rounds"): in_rounds([], below=[*RESPONSE, *FROM_BELOW]),
+    ("Shuffled(LocalRandomizer)", "several rounds, local delta above 0"): (
+        ["clones remove", *PURE_ROUNDS, "no amplification remove"],
+        ["clones remove", *PURE_ROUNDS, "no amplification remove"],
+        ["clones remove", "clones rdp remove", "no amplification remove", "clones, composed remove"],
+        ["clones remove", *PURE_ROUNDS, "no amplification remove", *RESPONSE],
+    ),
     ("Shuffled(FiniteRandomizer)", "one round"): on_lanes_below(BLANKET, ["clones remove"], below=FROM_BELOW),
     ("Shuffled(FiniteRandomizer)", "several rounds"): in_rounds([], FROM_BELOW, COMPOSED_BLANKET),
     ("Shuffled(KaryRandomizedResponse)", "one round"): on_lanes_below(
@@ -304,7 +323,19 @@ PLANS = {
         ["no amplification remove", "purified clones, composed remove"],
         [GAUSSIAN_ROUNDS[0], REPORTS[0], GAUSSIAN_ROUNDS[1], *REPORTS[1:]],
     ),
-    ("CheckIn(LocalRandomizer)", ""): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
+    ("CheckIn(LocalRandomizer)", "one round"): on_lanes(CHECK_IN, below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
+    ("CheckIn(LocalRandomizer)", "several rounds"): (
+        [*TAKING_PART, "loss distribution remove"],
+        [*TAKING_PART, "loss distribution remove"],
+        [*TAKING_PART, "check-in profile, composed remove"],
+        [*TAKING_PART, "loss distribution remove", *RESPONSE, *CHECK_IN_FROM_BELOW],
+    ),
+    ("CheckIn(LocalRandomizer)", "several rounds, local delta above 0"): (
+        [*TAKING_PART, *PURE_ROUNDS],
+        [*TAKING_PART, *PURE_ROUNDS],
+        [*TAKING_PART, "check-in profile, composed remove"],
+        [*TAKING_PART, *PURE_ROUNDS, *RESPONSE],
+    ),
     ("CheckIn(FiniteRandomizer)", ""): of_check_ins(below=CHECK_IN_FROM_BELOW),
     ("CheckIn(KaryRandomizedResponse)", ""): of_check_ins(below=[*RESPONSE, *CHECK_IN_FROM_BELOW]),
     ("CheckIn(LaplaceReports)", ""): scored(of_check_ins(below=[*RESPONSE, *CHECK_IN_FROM_BELOW]), 3),
@@ -348,11 +379,11 @@ HAVE_LAWS = {
             "FiniteRandomizer",
             "KaryRandomizedResponse",
             "LaplaceReports",
-            "LocalRandomizer",
         )
     ),
     ("CheckIn(GaussianReports)", "everybody"),
-    ("Composed of shuffled reports and check-ins", ""),
+    *(("Composed of shuffled reports and check-ins", name) for name in ("different rounds", "equal rounds")),
+    *(("CheckIn(LocalRandomizer)", name) for name in ("one round", "several rounds")),
     ("PoissonSampled(RandomAllocation)", "Gaussian, sampled once"),
     ("PoissonSampled(RandomAllocation)", "others"),
     ("PoissonSampled of these", "DiscretePair"),

@@ -98,6 +98,12 @@ def _parts(mechanism: Shuffled, step: float, bound: Bound, tail: float) -> Parts
     return lambda direction: [(shuffled_pld(mechanism, step, bound), int(mechanism.num_epochs))]
 
 
+def _largest_of_one(mechanism: Shuffled) -> float:
+    """The largest loss of a round, an atom; 0 where there is none."""
+    local = concrete_pair(mechanism)[2]
+    return local if math.isfinite(local) else 0.0
+
+
 DISTRIBUTION = Distribution(
     theorem=_THEOREM,
     parts=_parts,
@@ -107,5 +113,5 @@ DISTRIBUTION = Distribution(
     width_constant=lambda mechanism: 0.5,
     is_from_above=never,
     exists=has_pair,
-    divided=lambda mechanism: concrete_pair(mechanism)[2],
+    divided=_largest_of_one,
 )
