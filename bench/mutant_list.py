@@ -321,6 +321,9 @@ _COMPOSED = (
     Mutant("bounds/shuffle/_pure_rounds.py", "np.logaddexp(a, b)", "np.maximum(a, b)", PURE_ROUNDS),
     Mutant("bounds/_one_run.py", "rounds = sum(", "rounds = max(", ONE_RUN),
     Mutant("bounds/shuffle/_pure_rounds.py", "asked.log_total <= math.log(delta) else", "delta else", PURE_ROUNDS),
+    Mutant(
+        "bounds/composed.py", "in reversed(methods_of(mechanism, D", "in iter(methods_of(mechanism, D", REPORT_BOUNDS
+    ),
     Mutant("bounds/check_in/_rounds.py", "if epsilon >= local:", "if epsilon >= 0.5 * local:", ROUNDS),
     Mutant(
         "bounds/shuffle/_gaussian_reports.py",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from jaxacct._jax import Array, jax
@@ -227,65 +227,86 @@ def _renyi(direction: Direction, applies: Any, role: Role | Callable[[Any], Role
 # Loss distributions
 
 
-def _distributions(mechanism: Composed) -> list[tuple[Distribution, Any, Any]]:
-    found = [(distribution_of(part), part, count) for part, count in flattened(mechanism)]
-    return [(distribution, part, count) for distribution, part, count in found if distribution is not None]
+def _sharpest_of(mechanism: Mechanism) -> Distribution | None:
+    """The last of the distributions known of `mechanism`: of reports whose blanket is known, that of the blanket."""
+    return next((m.distribution for m in reversed(methods_of(mechanism, DistributionMethod))), None)
 
 
-def _theorem(mechanism: Composed) -> str:
-    """The theorems of the parts, each once."""
-    return "; ".join(dict.fromkeys(distribution.source(part) for distribution, part, _ in _distributions(mechanism)))
+def _composed(pick: Callable[[Mechanism], Distribution | None]) -> Distribution:
+    """The `Distribution` of compositions, each part by the one that `pick` returns."""
+
+    def distributions(mechanism: Composed) -> list[tuple[Distribution, Any, Any]]:
+        found = [(pick(part), part, count) for part, count in flattened(mechanism)]
+        return [(distribution, part, count) for distribution, part, count in found if distribution is not None]
+
+    def theorem(mechanism: Composed) -> str:
+        """The theorems of the parts, each once."""
+        return "; ".join(dict.fromkeys(distribution.source(part) for distribution, part, _ in distributions(mechanism)))
+
+    def loss_parts(mechanism: Composed, step: float, bound: Bound, tail: float) -> Parts:
+        """Parts with little loss, but wider than most, are made on a step larger by a power of two: this costs less."""
+        whole, runs = scale(mechanism)
+        made: list[tuple[Parts, int, int]] = []
+        for of, part, count in distributions(mechanism):
+            own, times = of.scale(part)
+            wide = of.divided(part) == 0.0 and whole * times < own * runs and own < _LITTLE**2 * times
+            factor = 1 << int(0.5 * math.log2(own * runs / (whole * times))) if wide else 1
+            made.append((of.parts(part, factor * step, bound, tail), int(count), factor))
+        return lambda direction: [
+            (refined(pld, factor), times * count) for parts, count, factor in made for pld, times in parts(direction)
+        ]
+
+    def scale(mechanism: Composed) -> tuple[float, int]:
+        """(sum of count times squared scale of the loss, sum of counts) over the parts."""
+        scales = [(of.scale(part), int(count)) for of, part, count in distributions(mechanism)]
+        return sum(c * s for (s, _), c in scales), sum(c * n for (_, n), c in scales)
+
+    def largest_loss(mechanism: Composed) -> float:
+        """Losses add under composition."""
+        found = distributions(mechanism)
+        return up(math.fsum(up(of.largest_loss(part) * count, 32) if count else 0.0 for of, part, count in found), 32)
+
+    def below(mechanism: Composed) -> Composed | None:
+        """`mechanism`, each part that is analysed by a reduction replaced by one that reveals less; None if unknown."""
+        parts = [(of.below(part), part, count) for of, part, count in distributions(mechanism)]
+        if any(less is None for less, _, _ in parts):
+            return None
+        if all(less is part for less, part, _ in parts):
+            return mechanism
+        return Composed(tuple(less for less, _, _ in parts), tuple(count for _, _, count in parts))
+
+    def of_all(name: str, gather: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
+        return lambda mechanism: gather(getattr(of, name)(part) for of, part, _ in distributions(mechanism))
+
+    return Distribution(
+        theorem=theorem,
+        parts=loss_parts,
+        scale=scale,
+        largest_loss=largest_loss,
+        below=below,
+        width_constant=of_all("width_constant", max),
+        divided=of_all("divided", max),
+        is_light=of_all("is_light", all),
+        is_from_above=of_all("is_from_above", any),
+        is_envelope=of_all("is_envelope", any),
+        is_symmetric=of_all("is_symmetric", all),
+        exists=lambda mechanism: all(pick(part) is not None for part, _ in flattened(mechanism)),
+    )
 
 
-def _loss_parts(mechanism: Composed, step: float, bound: Bound, tail: float) -> Parts:
-    """Parts with little loss, but wider than most, are made on a step larger by a power of two: averages cost less."""
-    scale, runs = _scale(mechanism)
-    made: list[tuple[Parts, int, int]] = []
-    for of, part, count in _distributions(mechanism):
-        own, times = of.scale(part)
-        wide = of.divided(part) == 0.0 and scale * times < own * runs and own < _LITTLE**2 * times
-        factor = 1 << int(0.5 * math.log2(own * runs / (scale * times))) if wide else 1
-        made.append((of.parts(part, factor * step, bound, tail), int(count), factor))
-    return lambda direction: [
-        (refined(pld, factor), times * count) for parts, count, factor in made for pld, times in parts(direction)
-    ]
+DISTRIBUTION = _composed(distribution_of)
 
 
-def _scale(mechanism: Composed) -> tuple[float, int]:
-    """(sum of count times squared scale of the loss, sum of counts) over the parts."""
-    scales = [(of.scale(part), int(count)) for of, part, count in _distributions(mechanism)]
-    return sum(c * s for (s, _), c in scales), sum(c * n for (_, n), c in scales)
+def _has_sharper(mechanism: Composed) -> bool:
+    """Whether some part is known by another distribution, too."""
+    return DISTRIBUTION.exists(mechanism) and any(
+        distribution_of(part) is not _sharpest_of(part) for part, _ in flattened(mechanism)
+    )
 
 
-def _largest_loss(mechanism: Composed) -> float:
-    """Losses add under composition."""
-    found = _distributions(mechanism)
-    return up(math.fsum(up(of.largest_loss(part) * count, 32) if count else 0.0 for of, part, count in found), 32)
-
-
-def _below(mechanism: Composed) -> Composed | None:
-    """`mechanism` with each part that is analysed by a reduction replaced by one that reveals less; None if unknown."""
-    parts = [(of.below(part), part, count) for of, part, count in _distributions(mechanism)]
-    if any(less is None for less, _, _ in parts):
-        return None
-    if all(less is part for less, part, _ in parts):
-        return mechanism
-    return Composed(tuple(less for less, _, _ in parts), tuple(count for _, _, count in parts))
-
-
-DISTRIBUTION = Distribution(
-    theorem=_theorem,
-    parts=_loss_parts,
-    scale=_scale,
-    largest_loss=_largest_loss,
-    below=_below,
-    width_constant=lambda mechanism: max(of.width_constant(part) for of, part, _ in _distributions(mechanism)),
-    divided=lambda mechanism: max(of.divided(part) for of, part, _ in _distributions(mechanism)),
-    is_light=lambda mechanism: all(of.is_light(part) for of, part, _ in _distributions(mechanism)),
-    is_from_above=lambda mechanism: any(of.is_from_above(part) for of, part, _ in _distributions(mechanism)),
-    is_envelope=lambda mechanism: any(of.is_envelope(part) for of, part, _ in _distributions(mechanism)),
-    is_symmetric=lambda mechanism: all(of.is_symmetric(part) for of, part, _ in _distributions(mechanism)),
-    exists=lambda mechanism: all(distribution_of(part) is not None for part, _ in flattened(mechanism)),
+# the blanket of reports is mostly sharper than their clones pair, and known from above only
+_BLANKETS = dataclasses.replace(
+    loss_distribution(_composed(_sharpest_of), Role.SHARPER), name="blanket distribution", applies=_has_sharper
 )
 
 
@@ -367,15 +388,21 @@ def _is_known(mechanism: Mechanism) -> bool:
     return bool(others) and all(known_of(part) is not None for part in others)
 
 
-def _beside_whole(role: Role | Callable[[Any], Role]) -> Callable[[Any], Role]:
-    """`role`, but in programs only where all parts are one run, of which more is known, or some report is not pure."""
+def _is_whole(mechanism: Composed) -> bool:
+    """Whether all parts are one run, of which more is known, or some report is not pure."""
+    return one_run(mechanism) is not None or PURE_PARTS.applies(mechanism)
 
-    def of(mechanism: Composed) -> Role:
-        if one_run(mechanism) is not None or PURE_PARTS.applies(mechanism):
-            return Role.IN_PROGRAMS
-        return role if isinstance(role, Role) else role(mechanism)
 
-    return of
+def _by_distributions(mechanism: Composed) -> Role:
+    """Of reports a program for Renyi divergences takes longer, and tells less."""
+    if _is_whole(mechanism):
+        return Role.IN_PROGRAMS
+    return Role.QUICK if is_of_reports(mechanism) else Role.NARROW
+
+
+def _by_renyi_of_reports(mechanism: Composed) -> Role:
+    is_known = is_scalar(mechanism) and (_is_whole(mechanism) or DISTRIBUTION.exists(mechanism))
+    return Role.IN_PROGRAMS if is_known else _IF_QUICK(mechanism)
 
 
 # for numbers that stay concrete while a program is traced; on lanes, where all numbers are arrays, it never applies
@@ -391,15 +418,16 @@ _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
         exact(lambda mechanism: is_of_gaussians(mechanism) and not gaussian.is_gaussian(mechanism)),
         LAPLACE,
         adjacent.TOGETHER,
-        moments(_below),
+        moments(DISTRIBUTION.below),
         dataclasses.replace(THRESHOLD_TEST, applies=has_several_steps, role=Role.SHARPER),
         *(_renyi(d, gaussian.is_gaussian, Role.BY_NAME) for d in BOTH),
         laws_of_reports(applies=lambda mechanism: has_laws(mechanism) and is_of_reports(mechanism)),
         PURE_PARTS,
-        *(_renyi(d, _of_reports_on_lanes, _beside_whole(_IF_QUICK)) for d in BOTH),
+        *(_renyi(d, _of_reports_on_lanes, _by_renyi_of_reports) for d in BOTH),
         _PART_BY_PART,
         _LARGEST_PART,
-        loss_distribution(DISTRIBUTION, _beside_whole(Role.NARROW)),
+        loss_distribution(DISTRIBUTION, _by_distributions),
+        _BLANKETS,
         laws(applies=lambda mechanism: has_laws(mechanism) and not is_of_reports(mechanism)),
         *(_renyi(d, _of_records) for d in BOTH),
     )

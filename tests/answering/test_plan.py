@@ -200,10 +200,10 @@ PLANS = {
         [*GAUSSIAN, *INVERSION, MOMENTS[0], *DISTRIBUTION],
     ),
     ("Composed of shuffled reports and check-ins", "different rounds"): (
-        ["rdp (remove) remove", "loss distribution remove", "part by part remove"],
-        ["rdp (remove) remove", "part by part remove"],
+        ["loss distribution remove", "part by part remove"],
+        ["loss distribution remove", "part by part remove"],
         ["rdp (remove) remove"],
-        ["rdp (remove) remove", "largest part remove", "loss distribution remove", "part by part remove"],
+        ["largest part remove", "loss distribution remove", "part by part remove"],
     ),
     ("Composed of shuffled reports and check-ins", "equal rounds"): (
         ["one run remove", "part by part remove"],

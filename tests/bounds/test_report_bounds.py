@@ -97,6 +97,39 @@ def test_two_rounds_of_a_finite_randomizer_by_enumeration():
             assert true <= found
 
 
+def test_different_rounds_are_composed_by_their_blankets_by_enumeration():
+    both = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.35, 0.4, 0.25]], [[0.7, 0.3], [0.4, 0.6]]
+    num_users, epsilon = 3, 0.4
+    run = ja.Composed([ja.Shuffled(ja.FiniteRandomizer(rows), num_users) for rows in both])
+    found = ja.delta(run, epsilon, method="blanket distribution")
+    assert ja.delta(run, epsilon) <= found
+    laws = []  # of each round: for each data of the others, the laws of what is seen
+    for rows in both:
+        some = range(len(rows))
+        laws += [
+            [
+                pair
+                for others in itertools.combinations_with_replacement(some, num_users - 1)
+                for pair in itertools.permutations([seen(rows, (x, *others)) for x in some], 2)
+            ]
+        ]
+    for (p, q), (r, s) in itertools.product(*laws):
+        pairs = itertools.product(p, r)
+        true = math.fsum(max(p[i] * r[j] - math.exp(epsilon) * q[i] * s[j], 0.0) for i, j in pairs)
+        assert true <= found
+
+
+def test_blankets_of_different_rounds_tell_more_than_their_clones_pairs():
+    rounds = [ja.Shuffled(ja.KaryRandomizedResponse(2.0, 10), n, times) for n, times in ((1000, 3), (2000, 2))]
+    run = ja.Composed(rounds)
+    found = {e.method: e.value for e in ja.compare(run, 1e-9)}
+    assert found["blanket distribution"] == pytest.approx(0.767, rel=5e-3)
+    assert found["loss distribution"] == pytest.approx(1.097, rel=5e-3)
+    assert ja.epsilon(run, 1e-9) == found["blanket distribution"]
+    silent = ja.Composed([rounds[0], ja.Shuffled(ja.KaryRandomizedResponse(1e-4, 10), 1000)])
+    assert ja.epsilon(silent, 1e-9) == pytest.approx(ja.epsilon(rounds[0], 1e-9), rel=1e-2)
+
+
 def test_reports_are_batches_of_one_record():
     for noise, n in ((4.0, 1000), (1.0, 50)):
         batches = ja.epsilon(ja.ReplaceOne(ja.ShuffledBatches(ja.Gaussian(noise), n)), DELTA)
