@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from jaxacct._jax import Array, jax
@@ -54,7 +54,8 @@ from jaxacct.bounds import (
 )
 from jaxacct.bounds._adjacent_on_lanes import Asking
 from jaxacct.bounds._by_laws import laws, laws_of_reports
-from jaxacct.bounds._distribution import Distribution, DistributionMethod, Parts, loss_distribution
+from jaxacct.bounds._composed_distribution import composed_distribution
+from jaxacct.bounds._distribution import Distribution, DistributionMethod, loss_distribution
 from jaxacct.bounds._host_line import LAPLACE, exact, is_of_gaussians
 from jaxacct.bounds._known_laws import Known, known
 from jaxacct.bounds._moments import moments
@@ -66,15 +67,12 @@ from jaxacct.bounds._table import merged
 from jaxacct.bounds.allocation._threshold_test import THRESHOLD_TEST, has_several_steps
 from jaxacct.bounds.shuffle._pure_rounds import PURE_PARTS
 from jaxacct.composition import compose_rdp
-from jaxacct.curves._regridding import refined
 from jaxacct.mechanisms import Composed, EpsilonDelta
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import up
 from jaxacct.special._namespace import xp
 
 _SHARE_DOWN = 1.0 - 2.0**-50  # rounds a share of the target down: a quotient and a sum, fewer than four roundings
 _SUM_UP = 1.0 + 2.0**-50  # rounds up a sum of products, which is exact but for one last rounding
-_LITTLE = 0.01  # nats, of a part's loss: steers running time
 
 _Kind = TypeVar("_Kind", bound=Method)
 
@@ -232,69 +230,7 @@ def _sharpest_of(mechanism: Mechanism) -> Distribution | None:
     return next((m.distribution for m in reversed(methods_of(mechanism, DistributionMethod))), None)
 
 
-def _composed(pick: Callable[[Mechanism], Distribution | None]) -> Distribution:
-    """The `Distribution` of compositions, each part by the one that `pick` returns."""
-
-    def distributions(mechanism: Composed) -> list[tuple[Distribution, Any, Any]]:
-        found = [(pick(part), part, count) for part, count in flattened(mechanism)]
-        return [(distribution, part, count) for distribution, part, count in found if distribution is not None]
-
-    def theorem(mechanism: Composed) -> str:
-        """The theorems of the parts, each once."""
-        return "; ".join(dict.fromkeys(distribution.source(part) for distribution, part, _ in distributions(mechanism)))
-
-    def loss_parts(mechanism: Composed, step: float, bound: Bound, tail: float) -> Parts:
-        """Parts with little loss, but wider than most, are made on a step larger by a power of two: this costs less."""
-        whole, runs = scale(mechanism)
-        made: list[tuple[Parts, int, int]] = []
-        for of, part, count in distributions(mechanism):
-            own, times = of.scale(part)
-            wide = of.divided(part) == 0.0 and whole * times < own * runs and own < _LITTLE**2 * times
-            factor = 1 << int(0.5 * math.log2(own * runs / (whole * times))) if wide else 1
-            made.append((of.parts(part, factor * step, bound, tail), int(count), factor))
-        return lambda direction: [
-            (refined(pld, factor), times * count) for parts, count, factor in made for pld, times in parts(direction)
-        ]
-
-    def scale(mechanism: Composed) -> tuple[float, int]:
-        """(sum of count times squared scale of the loss, sum of counts) over the parts."""
-        scales = [(of.scale(part), int(count)) for of, part, count in distributions(mechanism)]
-        return sum(c * s for (s, _), c in scales), sum(c * n for (_, n), c in scales)
-
-    def largest_loss(mechanism: Composed) -> float:
-        """Losses add under composition."""
-        found = distributions(mechanism)
-        return up(math.fsum(up(of.largest_loss(part) * count, 32) if count else 0.0 for of, part, count in found), 32)
-
-    def below(mechanism: Composed) -> Composed | None:
-        """`mechanism`, each part that is analysed by a reduction replaced by one that reveals less; None if unknown."""
-        parts = [(of.below(part), part, count) for of, part, count in distributions(mechanism)]
-        if any(less is None for less, _, _ in parts):
-            return None
-        if all(less is part for less, part, _ in parts):
-            return mechanism
-        return Composed(tuple(less for less, _, _ in parts), tuple(count for _, _, count in parts))
-
-    def of_all(name: str, gather: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
-        return lambda mechanism: gather(getattr(of, name)(part) for of, part, _ in distributions(mechanism))
-
-    return Distribution(
-        theorem=theorem,
-        parts=loss_parts,
-        scale=scale,
-        largest_loss=largest_loss,
-        below=below,
-        width_constant=of_all("width_constant", max),
-        divided=of_all("divided", max),
-        is_light=of_all("is_light", all),
-        is_from_above=of_all("is_from_above", any),
-        is_envelope=of_all("is_envelope", any),
-        is_symmetric=of_all("is_symmetric", all),
-        exists=lambda mechanism: all(pick(part) is not None for part, _ in flattened(mechanism)),
-    )
-
-
-DISTRIBUTION = _composed(distribution_of)
+DISTRIBUTION = composed_distribution(distribution_of)
 
 
 def _has_sharper(mechanism: Composed) -> bool:
@@ -305,9 +241,8 @@ def _has_sharper(mechanism: Composed) -> bool:
 
 
 # the blanket of reports is mostly sharper than their clones pair, and known from above only
-_BLANKETS = dataclasses.replace(
-    loss_distribution(_composed(_sharpest_of), Role.SHARPER), name="blanket distribution", applies=_has_sharper
-)
+_SHARPEST = loss_distribution(composed_distribution(_sharpest_of), Role.SHARPER)
+_BLANKETS = dataclasses.replace(_SHARPEST, name="blanket distribution", applies=_has_sharper)
 
 
 # Part by part

@@ -43,7 +43,7 @@ _LAYERS = (
     ("bounds.bases",),
     ("bounds._by_ratio", "bounds._line_choice", "bounds._line_questions", "bounds._one_moment"),
     ("bounds._distribution",),
-    ("bounds._known_laws",),
+    ("bounds._composed_distribution", "bounds._known_laws"),
     ("bounds._line_answers", "bounds._line_steps"),
     ("bounds._line_parts", "bounds._line_passes"),
     ("bounds._releases",),
