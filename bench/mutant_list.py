@@ -324,6 +324,7 @@ _COMPOSED = (
     Mutant(
         "bounds/composed.py", "in reversed(methods_of(mechanism, D", "in iter(methods_of(mechanism, D", REPORT_BOUNDS
     ),
+    Mutant("bounds/check_in/_rounds.py", "4)), LEAST_NORMAL), 1.0)", "4)), 0.0), 1.0)", ROUNDS),
     Mutant("bounds/check_in/_rounds.py", "if epsilon >= local:", "if epsilon >= 0.5 * local:", ROUNDS),
     Mutant(
         "bounds/shuffle/_gaussian_reports.py",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jaxacct as ja
+from jaxacct.bounds.check_in import _rounds
 
 RENYI, ROUNDS = "check-in profile, composed", "loss distribution"
 DELTA = 1e-6
@@ -101,3 +102,13 @@ def test_nobody_or_no_pure_report():
         ja.epsilon(approximate, DELTA, method=ROUNDS)
     far = check_in(400.0, 5000, 0.1, 4)  # beyond what is composed: taking part is what bounds it
     assert ja.epsilon(far, DELTA) >= 400.0
+
+
+def test_a_delta_that_is_no_double_is_not_none():
+    """Below the local epsilon something is left, however little."""
+    run = check_in(2.0, 96_337, 0.0024, 1)
+    profile = _rounds._profile(run, 1e-12)
+    for epsilon in (1.2, 1.8, np.nextafter(2.0, 0.0)):
+        assert 0.0 < profile(float(epsilon)) <= 1e-300
+    assert profile(2.1) == 0.0
+    assert ja.delta(check_in(2.0, 96_337, 0.0024, 3), 5.9) > 0.0

@@ -20,7 +20,7 @@ from jaxacct.bounds.check_in._by_randomizer import MOST_LOCAL, settings_of
 from jaxacct.bounds.check_in._one_setting import log_delta_curve
 from jaxacct.bounds.shuffle._pure_rounds import beside_pure_rounds
 from jaxacct.mechanisms import CheckIn
-from jaxacct.special import up
+from jaxacct.special import LEAST_NORMAL, up
 
 VISIBLE = "Feldman, McMillan & Talwar 2021, Theorems 3.2 and 3.8, Lemma 2.3 over the visible number"
 # These steer time only. A probability whose log delta is above the least by x at one epsilon is left out at the next
@@ -60,8 +60,11 @@ def _profile(mechanism: CheckIn, goal: float) -> Callable[[float], float]:
         found = [of(epsilon) if wait == 0 else math.inf for of, wait in zip(curves, waits, strict=True)]
         least = min(found)
         for i, value in enumerate(found):
-            waits[i] = waits[i] - 1 if waits[i] else min(int(_WAIT * (value - least)), _LONGEST)
-        return min(float(up(np.exp(least), 4)), 1.0)
+            if waits[i]:
+                waits[i] -= 1
+            elif value > least:  # which may be -inf
+                waits[i] = int(min(_WAIT * (value - least), _LONGEST))
+        return min(max(float(up(np.exp(least), 4)), LEAST_NORMAL), 1.0)  # not 0, as what no double is would be
 
     return delta
 
