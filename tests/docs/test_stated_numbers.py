@@ -439,7 +439,6 @@ MEASURED = (
                 ("schedule of noise multipliers 3000 and 6000", 0),
                 ("allocated and sampled steps of noise multiplier 3000", 0),
             ),
-            ("compositions with check-ins {} s", ("composition with check-ins", 0)),
             ("random allocation takes {} s", ("compare, allocation", 0)),
             ("most methods are asked, {} s at 50 in ten steps", ("noise multiplier 50 in ten steps", 0)),
             ("every method is asked, {} s.", ("delta in the add direction at a loss that never happens", 1)),
