@@ -122,7 +122,7 @@ BINS = "tests/bounds/test_balls_in_bins.py"
 REPORT_BOUNDS = "tests/bounds/test_report_bounds.py"
 ROUNDS = "tests/bounds/test_check_in_rounds.py"
 PURE_ROUNDS = "tests/bounds/test_pure_rounds.py"
-ONE_RUN = "tests/bounds/test_one_run.py"
+EQUAL_ROUNDS = "tests/bounds/test_equal_rounds.py"
 POSITIVE_SUM = "tests/divergence/test_positive_sum.py"
 TESTED = "tests/divergence/test_tested_reports.py"
 DENSITY = "tests/divergence/test_density_blanket.py"
@@ -319,7 +319,7 @@ _COMPOSED = (
         PURE_ROUNDS,
     ),
     Mutant("bounds/shuffle/_pure_rounds.py", "np.logaddexp(a, b)", "np.maximum(a, b)", PURE_ROUNDS),
-    Mutant("bounds/_one_run.py", "rounds = sum(", "rounds = max(", ONE_RUN),
+    Mutant("bounds/_equal_rounds.py", "rounds = sum(", "rounds = max(", EQUAL_ROUNDS),
     Mutant("bounds/shuffle/_pure_rounds.py", "asked.log_total <= math.log(delta) else", "delta else", PURE_ROUNDS),
     Mutant(
         "bounds/composed.py", "in reversed(methods_of(mechanism, D", "in iter(methods_of(mechanism, D", REPORT_BOUNDS

@@ -56,10 +56,10 @@ from jaxacct.bounds._adjacent_on_lanes import Asking
 from jaxacct.bounds._by_laws import laws, laws_of_reports
 from jaxacct.bounds._composed_distribution import composed_distribution
 from jaxacct.bounds._distribution import Distribution, DistributionMethod, loss_distribution
+from jaxacct.bounds._equal_rounds import EQUAL_ROUNDS, whole_run
 from jaxacct.bounds._host_line import LAPLACE, exact, is_of_gaussians
 from jaxacct.bounds._known_laws import Known, known
 from jaxacct.bounds._moments import moments
-from jaxacct.bounds._one_run import ONE_RUN, one_run
 from jaxacct.bounds._orders import MIXED
 from jaxacct.bounds._parts import flattened, is_scalar
 from jaxacct.bounds._releases import LISTED, has_law, has_laws
@@ -325,7 +325,7 @@ def _is_known(mechanism: Mechanism) -> bool:
 
 def _is_whole(mechanism: Composed) -> bool:
     """Whether all parts are one run, of which more is known, or some report is not pure."""
-    return one_run(mechanism) is not None or PURE_PARTS.applies(mechanism)
+    return whole_run(mechanism) is not None or PURE_PARTS.applies(mechanism)
 
 
 def _by_distributions(mechanism: Composed) -> Role:
@@ -346,7 +346,7 @@ _KNOWN = laws(applies=_is_known, known_of=known_of)
 # in the order in which they are asked, arranged by cost
 _OF_COMPOSED: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Composed,): (
-        ONE_RUN,
+        EQUAL_ROUNDS,
         gaussian.EXACT,
         gaussian.BOTH_ENDS,
         discrete.EXACT,

@@ -206,10 +206,10 @@ PLANS = {
         ["largest part remove", "loss distribution remove", "part by part remove"],
     ),
     ("Composed of shuffled reports and check-ins", "equal rounds"): (
-        ["one run remove", "part by part remove"],
-        ["one run remove", "part by part remove"],
+        ["equal rounds remove", "part by part remove"],
+        ["equal rounds remove", "part by part remove"],
         [],
-        ["one run remove", "largest part remove", "part by part remove"],
+        ["equal rounds remove", "largest part remove", "part by part remove"],
     ),
     ("Composed of shuffled reports and check-ins", "local delta above 0"): (
         ["pure reports remove", "part by part remove"],

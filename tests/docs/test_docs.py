@@ -34,7 +34,7 @@ _LAYERS = (
         "bounds._limits",
         "bounds._nearby",
         "bounds._orders",
-        "bounds._one_run",
+        "bounds._equal_rounds",
         "bounds._parts",
         "bounds._sizes",
         "bounds._split",

@@ -13,6 +13,7 @@ from jaxacct.bounds._parts import flattened, is_scalar
 from jaxacct.mechanisms import CheckIn, Composed, RandomAllocation, Shuffled
 from jaxacct.mechanisms._base import Mechanism
 
+_MOST = 2**53  # rounds of one run
 _GAINS: dict[type, Callable[[Any], bool]] = {
     Shuffled: always,
     CheckIn: always,
@@ -21,7 +22,7 @@ _GAINS: dict[type, Callable[[Any], bool]] = {
 """Where methods of its own know more of several rounds of a mechanism than those of compositions do."""
 
 
-def one_run(mechanism: Composed) -> Mechanism | None:
+def whole_run(mechanism: Composed) -> Mechanism | None:
     """A mechanism whose rounds are those of all parts of `mechanism`; None where they differ, or nothing is gained."""
     if not is_scalar(mechanism):
         return None
@@ -30,12 +31,14 @@ def one_run(mechanism: Composed) -> Mechanism | None:
     if not _GAINS.get(type(first), never)(first) or any(part.signature() != first.signature() for part, _ in parts):
         return None
     rounds = sum(int(count) * int(part.num_epochs) for part, count in parts)
+    if rounds > _MOST:
+        return None
     found = {dataclasses.replace(part, num_epochs=rounds) for part, _ in parts}
     return found.pop() if len(found) == 1 else None
 
 
 def _bracket(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    run = one_run(mechanism)
+    run = whole_run(mechanism)
     assert run is not None
     found = {}
     for direction in at.known:
@@ -44,13 +47,13 @@ def _bracket(mechanism: Composed, query: Query, target: float, at: Bracketing) -
     return found
 
 
-ONE_RUN = BracketMethod(
-    name="one run",
+EQUAL_ROUNDS = BracketMethod(
+    name="equal rounds",
     theorem="the same rounds, described as one run",
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.TENTHS,
-    applies=lambda mechanism: one_run(mechanism) is not None,
+    applies=lambda mechanism: whole_run(mechanism) is not None,
     bracket=_bracket,
     below=itself,
     role=Role.QUICK,
