@@ -1417,6 +1417,9 @@ SEPARATION = "tests/interop/test_interop_jax_privacy.py -k separation"
 RESPONSES = "tests/interop/test_interop.py -k lose_no_less"
 GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
 REPLACED_RENYI = "tests/bounds/test_adjacency_renyi.py -k 'half or weak'"
+RUNS = "tests/bounds/test_number_of_runs.py -k generating"
+ORDERS = "tests/bounds/test_selection_profile.py -k 'order or mean_of_one'"
+BELOW = "tests/bounds/test_selection_profile.py -k no_order"
 PURE_SELECTION = "tests/bounds/test_selection.py -k pure_delta"
 _BATCHES = (
     Mutant("special/_binomial_tail.py", "/ (1.0 - ratio) * _ROUND_UP", "* _ROUND_UP", BATCHES),
@@ -1458,7 +1461,7 @@ _BATCHES = (
         "tests/special/test_special.py -k grows",
     ),
     Mutant(
-        "bounds/selection.py",
+        "bounds/_number_of_runs.py",
         "_SMALLEST = 2.0**-900",
         "_SMALLEST = 2.0**-30",
         "tests/bounds/test_selection.py -k near_0",
@@ -1502,6 +1505,22 @@ _BATCHES = (
     Mutant("bounds/_nearby.py", "down(below(asked) - _SHIFT * lost, 4)", "below(asked) - _SHIFT * lost", NEARBY),
     Mutant("bounds/bases/_glued.py", "_BIN_ERROR = 2.0**-40", "_BIN_ERROR = 2.0**-60", NEARBY),
     Mutant("bounds/selection.py", "/ (1.0 + xp.exp(-x))", "/ (1.1 + xp.exp(-x))", PURE_SELECTION),
+    Mutant("bounds/_number_of_runs.py", "_MEAN_BELOW = 1.0 - 2.0**-40", "_MEAN_BELOW = 1.0 + 2.0**-40", RUNS),
+    Mutant(
+        "bounds/_number_of_runs.py", "max(np.float64(delta) / odds, grown", "max(np.float64(0.0) / odds, grown", RUNS
+    ),
+    Mutant("bounds/_number_of_runs.py", "log1p(rank / odds) if", "log1p(2.0 * rank / odds) if", RUNS),
+    Mutant("bounds/_number_of_runs.py", "rate = self._rate_below\n", "rate = self._rate * (1.0 + 2.0**-30)\n", RUNS),
+    Mutant("bounds/_number_of_runs.py", "* math.expm1(-self.mean * (1.0 - rank))", "* 0.9", RUNS),
+    Mutant("bounds/_number_of_runs.py", "return down(-math.log1p(-delta)", "return up(-math.log1p(-delta)", RUNS),
+    Mutant("bounds/_selection_profile.py", "before, last - 1\n", "before, max(last - 2, 0)\n", ORDERS),
+    Mutant("bounds/_selection_profile.py", "_cell(0.0, 1.0)]", "_cell(1.0, 1.0)]", ORDERS),
+    Mutant("bounds/_selection_profile.py", "density(left).upper, self", "density(right).upper, self", ORDERS),
+    Mutant("bounds/_selection_profile.py", "self.law.beyond(left), self", "self.law.beyond(right), self", ORDERS),
+    Mutant("bounds/_selection_profile.py", "self.log_ratio(right))", "self.log_ratio(left))", ORDERS),
+    Mutant("bounds/_selection_profile.py", "+ math.exp(epsilon) * back", "+ 0.5 * math.exp(epsilon) * back", ORDERS),
+    Mutant("bounds/_selection_profile.py", "epsilon + math.log(self.law.mean / density)", "epsilon", BELOW),
+    Mutant("bounds/_selection_profile.py", "min(most, 1.0)).lower", "0.0).lower", BELOW),
     Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
 )
 

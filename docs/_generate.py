@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import importlib.util
+import math
 import re
 from typing import Any
 
@@ -118,7 +119,7 @@ def schemes() -> list[Scheme]:
         Scheme("TruncatedPoisson(Gaussian)", {"": ja.TruncatedPoisson(noise, 0.01, 1000, 20, num_steps=1)}),
         Scheme(
             "PrivateSelection",
-            {"any": ja.PrivateSelection(sampled, 10.0), "of pure runs": ja.PrivateSelection(pure, 10.0)},
+            {"any": ja.PrivateSelection(sampled, 10.0), "Poisson": ja.PrivateSelection(sampled, 10.0, math.inf)},
         ),
         Scheme(
             "PoissonSampled of these",

@@ -36,6 +36,7 @@ PAPERS = {
     "Kahane 1986": _DOI + "10.1007/BF02772698",
     "Kairouz, Oh & Viswanath 2015": _ARXIV + "1311.0776",
     "Koskela et al. 2020": _ARXIV + "1906.03049",
+    "Koskela, Redberg & Wang 2024": _ARXIV + "2402.06701",
     "Lecuyer 2021": _ARXIV + "2103.01379",
     "Lyu, Su & Li 2017": _ARXIV + "1603.01699",
     "Liew, Hasegawa & Takahashi 2022": _ARXIV + "2206.03151",

@@ -141,6 +141,8 @@ def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], le
     shape = found.question.shape
     if Bound.UPPER not in method.ends or found.question.method is not None:
         return np.ones(shape, bool)
+    if method.role_for(found.question.mechanism) is Role.LAST:
+        return np.asarray(found.high) >= found.question.query.worst
     bracket, settled = found.brackets[direction], np.asarray(found.settled())
     if bracket.is_exact:
         return np.zeros(shape, bool)

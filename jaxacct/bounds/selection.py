@@ -1,4 +1,4 @@
-"""The best of a random number of runs: its Renyi divergences from those of one run.
+"""The best of a random number of runs: the table of methods, and its Renyi divergences from those of one run.
 
 Papernot & Steinke 2022, "Hyperparameter tuning with Renyi differential privacy". Shapes: L is the number of lanes, A
 that of Renyi orders. Both directions are bounded at once: the divergence of a run is the larger of its two directions.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,16 @@ from numpy.typing import NDArray
 
 from jaxacct import _trees
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Method, Query, RenyiMethod
-from jaxacct._types import Direction, Ends
-from jaxacct.bounds._distribution import Distribution
+from jaxacct._method import BOTH, Cost, Method, RenyiMethod, Role, only_where
+from jaxacct.bounds._number_of_runs import log_inverse_gamma, regular_shape
 from jaxacct.bounds._orders import MIXED
-from jaxacct.bounds._parts import is_scalar
+from jaxacct.bounds._selection_profile import PROFILE
 from jaxacct.conversion import delta_from_log, log_delta_from_rdp
 from jaxacct.mechanisms import PrivateSelection
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import bisect_lanes, log1p, map_rows, up
-from jaxacct.special._namespace import is_jax, reverse_cummin, stop_gradient, xp
+from jaxacct.special import log1p, map_rows, up
+from jaxacct.special._namespace import reverse_cummin, xp
 
-_NUM_HALVINGS = 80  # halvings of a bracket of log(1 / gamma), which keep its safe end
-_SHARE_DOWN = 1.0 - 2.0**-44  # rounds a mean number of runs down: expm1, quotients and products, some ten ulp each
-_SMALLEST = 2.0**-900  # shapes nearer to 0 count as 0: their products with a rate might underflow
 # Renyi orders whose divergences also bound those of smaller orders: they span all the grids, up to the largest order,
 # so that one grid gives nearly the same answer as the next
 _ABOVE = (*MIXED[0], *np.geomspace(MIXED[0][-1], MIXED[-1][-1], 61)[1:].round().tolist())
@@ -38,34 +34,6 @@ _ABOVE = (*MIXED[0], *np.geomspace(MIXED[0][-1], MIXED[-1][-1], 61)[1:].round().
 def _has_numbers(mechanism: PrivateSelection) -> bool:
     """Whether a run is described by numbers: a loss distribution, which is a leaf, has no Renyi divergences."""
     return not any(isinstance(leaf, Mechanism) for leaf in _trees.leaves(mechanism))
-
-
-def _mean(rate: jax.Array, shape: float) -> jax.Array:
-    """The mean number of runs [L] of the truncated negative binomial law with gamma = e^-rate, rounded down.
-
-    shape (e^rate - 1) / (1 - e^(-shape rate)),   (e^rate - 1) / rate for shape 0
-    """
-    some = xp.where(rate > 0, rate, 1.0)
-    below = some if shape == 0.0 else -xp.expm1(-shape * some) / shape
-    return xp.where(rate > 0, xp.expm1(some) / below, 1.0) * _SHARE_DOWN
-
-
-def log_inverse_gamma(mean_runs: jax.Array, shape: float) -> jax.Array:
-    """log(1 / gamma) [L], rounded up, of the truncated negative binomial law of a mean >= 1 (Definition 1).
-
-    The mean grows with the rate log(1 / gamma) and with the shape; a bracket of the rate is halved, its upper end kept.
-    """
-    # at shape 0 the mean is (e^rate - 1) / rate, above e^(rate / 2); at a shape below 0 its logarithm is at least
-    # 1 + shape times that
-    widest = (2.0 * xp.log(mean_runs) + 8.0) / (1.0 if shape >= 0.0 else 1.0 + shape)
-    found = bisect_lanes(lambda rate: _mean(rate, shape) >= mean_runs, widest, 0.0 * widest, num_steps=_NUM_HALVINGS)
-    found = stop_gradient(xp.where(_mean(found, shape) >= mean_runs, found, xp.inf))
-    if not is_jax(mean_runs):
-        return found
-    # attach the derivative of the inverse of the mean
-    some = xp.where(xp.isfinite(found), found, 1.0)
-    slope = stop_gradient(jax.jvp(lambda rate: _mean(rate, shape), (some,), (xp.ones_like(some),))[1])
-    return found + (mean_runs - stop_gradient(mean_runs)) / slope
 
 
 def _several(own: jax.Array, orders: jax.Array, also: NDArray[Any], mean_runs: jax.Array, shape: float) -> jax.Array:
@@ -111,7 +79,6 @@ def tables(
     least_rdp: Callable[..., jax.Array],
     renyi_bytes: Callable[..., int],
     together: Callable[..., int],
-    distribution_of: Callable[..., Distribution | None],
 ) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """A dict, the table of methods, from the functions that bound any kind of run."""
 
@@ -136,7 +103,7 @@ def tables(
         if math.isinf(mechanism.shape):
             found, whole = _poisson(known, a, also, several, largest), xp.full_like(largest, xp.inf)
         else:
-            shape = 0.0 if abs(mechanism.shape) < _SMALLEST else mechanism.shape
+            shape = regular_shape(mechanism.shape)
             found, whole = _several(known, a, also, several, shape), (2.0 + shape) * largest  # Corollary 3
         found = xp.concatenate([xp.where(inside, found, xp.inf), whole[None]])
         found = xp.where(runs >= 1.0, up(found, 2**12), xp.inf)
@@ -145,31 +112,6 @@ def tables(
         found = xp.minimum(found, least)
         return found[np.searchsorted(finite, np.asarray(orders))]
 
-    def largest(mechanism: PrivateSelection) -> float:
-        distribution = distribution_of(mechanism.mechanism)
-        return math.inf if distribution is None else float(distribution.largest_loss(mechanism.mechanism))
-
-    def is_pure(mechanism: PrivateSelection) -> bool:
-        return is_scalar(mechanism) and math.isfinite(mechanism.shape) and math.isfinite(largest(mechanism))
-
-    def bracket(
-        mechanism: PrivateSelection, query: Query, target: float, at: Bracketing
-    ) -> Mapping[Direction, Ends[float]]:
-        """Corollary 3: runs that are purely epsilon-DP make a selection that is purely (2 + shape) epsilon-DP."""
-        most = up(largest(mechanism) * (2.0 + mechanism.shape), 8)
-        worst = most if query is Query.EPSILON else 0.0 if target >= most else 1.0
-        return dict.fromkeys(at.known, Ends(0.0, worst))
-
-    pure = BracketMethod(
-        engine=Engine.FORMULA,
-        name="pure",
-        theorem="Papernot & Steinke 2022, Corollary 3",
-        directions=BOTH,
-        cost=Cost.MICROSECONDS,
-        applies=is_pure,
-        bracket=bracket,
-        regime="runs that are purely differentially private",
-    )
     renyi = RenyiMethod(
         name="rdp",
         theorem="Papernot & Steinke 2022, Theorems 2 and 6, Corollary 3",
@@ -181,5 +123,6 @@ def tables(
         statics=statics,
         lane_bytes=renyi_bytes,
         numpy=together,
+        role=only_where(lambda mechanism: math.isinf(mechanism.shape), Role.QUICK, otherwise=Role.LAST),
     )
-    return {(PrivateSelection,): (pure, renyi)}
+    return {(PrivateSelection,): (PROFILE, renyi)}

@@ -8,52 +8,10 @@ import pytest
 from scipy import stats
 
 import jaxacct as ja
-from jaxacct._precision import Rounding, float64_kernel
-from jaxacct.bounds.selection import _pure_delta, log_inverse_gamma
+from jaxacct.bounds.selection import _pure_delta
+from support.numbers_of_runs import generating, rate
 
 SHAPES = (-0.5, 0.0, 0.5, 1.0, 3.0, math.inf)
-
-
-def _rate(mean, shape):
-    """log(1/gamma), by the definition of the law: its mean summed to high precision."""
-    with mpmath.workdps(30):
-
-        def mean_at(u):
-            gamma = mpmath.exp(-u)
-            if shape == 0:
-                return (1 / gamma - 1) / u
-            return shape * (1 - gamma) / (gamma * (1 - gamma**shape))
-
-        return mpmath.findroot(
-            lambda u: mpmath.log(mean_at(u)) - mpmath.log(mean), (1e-6, 2 * math.log(mean) + 5), solver="anderson"
-        )
-
-
-@pytest.mark.parametrize("shape", [s for s in SHAPES if s >= 0 and math.isfinite(s)])
-@pytest.mark.parametrize("mean", [1.5, 10.0, 1e4])
-def test_the_law_of_a_mean(shape, mean):
-    kernel = float64_kernel(rounding=Rounding.UP)(lambda runs: log_inverse_gamma(runs, shape))
-    found, exact = float(kernel(np.array([mean]))[0]), float(_rate(mean, shape))
-    assert exact * (1 - 1e-14) <= found <= exact * (1 + 1e-9)
-    gamma = mpmath.exp(-exact)
-    if shape == 0:
-        weights = [(1 - gamma) ** k / (k * mpmath.log(1 / gamma)) for k in range(1, 4)]
-    else:
-        weights, product = [], mpmath.mpf(1)
-        for k in range(1, 4):
-            product *= mpmath.mpf(k - 1 + shape) / k
-            weights.append((1 - gamma) ** k / (gamma**-shape - 1) * product)
-    assert all(0 < w < 1 for w in weights)  # a probability each: the definition is the one meant
-
-
-def _generating(shape, mean):
-    """E[x^K]."""
-    if math.isinf(shape):
-        return lambda x: np.exp(mean * (x - 1))
-    gamma = float(mpmath.exp(-_rate(mean, shape)))
-    if shape == 0:
-        return lambda x: np.log1p(-(1 - gamma) * x) / math.log(gamma)
-    return lambda x: ((1 - (1 - gamma) * x) ** -shape - 1) / (gamma**-shape - 1)
 
 
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s >= 0])
@@ -61,7 +19,7 @@ def _generating(shape, mean):
 @pytest.mark.parametrize("noise", [1.0, 4.0])
 def test_selecting_the_largest_output_is_covered(shape, mean, noise):
     """The largest of K normal outputs, on a fine grid, both ways round; without a run an output of its own."""
-    law = _generating(shape, mean)
+    law = generating(shape, mean)
     x = np.linspace(-12 * noise, 12 * noise + 1, 40_001)
     cells = [np.diff(law(stats.norm.cdf(x, centre, noise))) for centre in (1.0, 0.0)]
     run = ja.PrivateSelection(ja.Gaussian(noise), mean, shape)
@@ -80,7 +38,7 @@ def test_selecting_the_largest_output_is_covered(shape, mean, noise):
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s >= 0])
 def test_selecting_an_answer_is_covered(shape):
     """Binary answers of pure epsilon, the better one chosen: whole distributions."""
-    law, pure = _generating(shape, 5.0), 0.7
+    law, pure = generating(shape, 5.0), 0.7
     told = math.exp(pure) / (1 + math.exp(pure))
     run = ja.PrivateSelection(ja.EpsilonDelta(pure), 5.0, shape)
     rest = law(0.0) if math.isinf(shape) else 0.0
@@ -162,11 +120,12 @@ def test_a_shape_near_0_counts():
     """Theorem 2 at the order that hides best: (1 + shape) times what it hides."""
     noise, mean = 5.0, 10.0
     for shape in (9e-10, -9e-10, 1e-290):
-        rate = float(_rate(mean, 0.0)) if abs(shape) < 1e-100 else float(_rate(mean, shape))
-        best = noise * math.sqrt(2.0 * rate)
+        u = float(rate(mean, 0.0)) if abs(shape) < 1e-100 else float(rate(mean, shape))
+        best = noise * math.sqrt(2.0 * u)
         found = ja.rdp(ja.PrivateSelection(ja.Gaussian(noise), mean, shape), [best]).values[0]
         with mpmath.workdps(30):
-            half, u = 1 / (2 * mpmath.mpf(noise) ** 2), _rate(mean, shape) if abs(shape) > 1e-100 else _rate(mean, 0)
+            half = 1 / (2 * mpmath.mpf(noise) ** 2)
+            u = rate(mean, shape) if abs(shape) > 1e-100 else rate(mean, 0)
             hidden = (best - 1) * half + u / best
             exact = best * half + (1 + mpmath.mpf(shape)) * hidden + mpmath.log(mean) / (best - 1)
             assert exact * (1 - 1e-14) <= found <= exact * (1 + 1e-11)

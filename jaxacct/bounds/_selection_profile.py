@@ -1,0 +1,248 @@
+"""The best of a random number of runs, from the privacy profile of one run.
+
+K is the number of runs, f(x) = E[x^K]. An output has rank u if a run gives a better one with probability u. It is the
+best of all with density f'(1 - u), and on neighbouring data its rank is at most T(u), the least over h >= 0 of
+e^h u + delta(h). With r(u) the largest log of f'(1 - x) / f'(1 - T(x)) over the ranks x <= u,
+
+    delta_best(epsilon) <= f'(0) delta(s(1)) + integral of f''(1 - u) delta(s(u)) + f'(1 - u) (1 - e^-w(u)) du,
+
+s(u) = epsilon - r(u) or, where that is less than some l >= 0, l, by w(u) more; and
+delta_best(epsilon) <= 1 - f(1 - delta(epsilon - r(1))). The integral is summed over cells of ranks. Both directions are
+bounded at once: the profile of a run, delta(epsilon), is the larger of its two directions. Proofs are in
+docs/numerics/selection.md; the idea is Koskela, Redberg & Wang's (2024, "Privacy profiles for private selection").
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, only_analysed
+from jaxacct._types import Bound, Direction, Ends
+from jaxacct.bounds._number_of_runs import NumberOfRuns, regular_shape
+from jaxacct.bounds._parts import is_scalar
+from jaxacct.mechanisms import PrivateSelection
+from jaxacct.special import down, up
+
+# What follows steers tightness only.
+_SHARE = 0.03  # of the work of one question that each question about a run may take
+_CLOSE = 1e-6  # relative distance of the ends around a root where they are close enough
+_NUM_STEPS = 30  # at most, towards a root
+_NUM_LINES, _LINES = 7, 3.0  # lines e^h u + delta(h) beside the first; how many up to where delta(h) is _LINE of its
+_LINE = 0.06
+_NUM_CELLS = 9  # of ranks, by their r
+_NEAR = 0.5  # log of delta(epsilon - r) of one over that of the next cell, where r is largest
+_PROBE = 0.05  # from there to where the slope of log delta is measured
+_STEPS = (1.1, 2.0, 4.0)  # times the distance that the slope suggests, to a point below the root
+_REST = 2.0**-12  # of delta: ranks that may add no more than this are not told apart
+_MORE = (1.001, 1.1, 2.0, 8.0)  # than delta / mean, tried for lower ends
+
+
+def _crossing(value: Callable[[float], float], low: float, high: float) -> float:
+    """The least point found at which `value`, which falls, is at most 0, as it must be at `high`; by false positions.
+
+    An end that stays twice counts half (the Illinois rule); no step ends nearer to an end than they may stay apart.
+    """
+    at_low, at_high, stayed = value(low), value(high), 0
+    if at_low <= 0.0:
+        return low
+    for _ in range(_NUM_STEPS):
+        near = 0.5 * _CLOSE * high
+        if high - low <= 2.0 * near:
+            break
+        share = at_low / (at_low - at_high) if math.isfinite(at_low - at_high) and at_low > at_high else 0.5
+        x = min(max(low + (high - low) * share, low + near), high - near)
+        here = value(x)
+        if here <= 0.0:
+            high, at_high = x, here
+            at_low, stayed = (0.5 * at_low if stayed < 0 else at_low), -1
+        else:
+            low, at_low = x, here
+            at_high, stayed = (0.5 * at_high if stayed > 0 else at_high), 1
+    return high
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0.0 else -math.inf
+
+
+class _Cell(NamedTuple):
+    """A cell of ranks: f'(1 - u) and f(1 - u) - f(0) at its left end, and r at its right end, rounded up."""
+
+    density: float
+    beyond: float
+    log_ratio: float
+
+
+class _Selection:
+    """One selection: the profile of a run and the law of their number."""
+
+    def __init__(self, mechanism: PrivateSelection, at: Bracketing) -> None:
+        self._ask = functools.partial(at.ask, mechanism.mechanism, share=_SHARE)
+        self.law = NumberOfRuns(float(mechanism.mean_runs), regular_shape(mechanism.shape))
+        self.profile = functools.cache(self._profile)
+
+    def _profile(self, epsilon: float) -> float:
+        """delta(epsilon) of one run, rounded up, for any real epsilon.
+
+        For one below 0: P - e^-a Q is positive by 1 - e^-a + e^-a delta(a), delta that of Q and P.
+        """
+        if epsilon >= 0.0:
+            return self._ask(Query.DELTA, epsilon, Query.DELTA.width, wants_lower=False).upper
+        back = self.profile(-epsilon) if math.isfinite(epsilon) else 1.0
+        return min(up(-math.expm1(epsilon) + math.exp(epsilon) * back, 16), 1.0)
+
+    def run_epsilon(self, delta: float) -> float:
+        """epsilon(delta) of one run, rounded up."""
+        return (
+            self._ask(Query.EPSILON, delta, Query.EPSILON.width, wants_lower=False).upper
+            if 0.0 < delta < 1.0
+            else math.inf
+        )
+
+    @functools.cached_property
+    def lines(self) -> list[tuple[float, float]]:
+        """Some (h, delta(h)), the first of which gives the least r(1)."""
+        total = self.profile(0.0)
+        first = (0.0, total) if self.law.is_poisson else self._line_of_most(total, float(self.law.odds.lower))
+        step = (self.run_epsilon(first[1] * _LINE) - first[0]) / _LINES
+        others = (first[0] + k * step for k in range(1, _NUM_LINES + 1)) if 0.0 < step < math.inf else ()
+        return [first, *((h, self.profile(h)) for h in others)]
+
+    def _line_of_most(self, total: float, odds: float) -> tuple[float, float]:
+        """The h of ``delta(h) = (e^h - 1) odds``, at which f'(1 - x) / f'(1 - T(x)) is largest; and delta(h)."""
+        if not odds > 0.0 < total:
+            return 0.0, total
+
+        def excess(h: float) -> float:
+            return math.inf if h == 0.0 else _log(self.profile(h)) - math.log(odds) - math.log(math.expm1(h))
+
+        high = up(math.log1p(total / odds), 16)  # delta(h) is at most `total`
+        low = math.log1p(self.profile(high) / odds)  # and, below it, at least this
+        h = _crossing(excess, min(low, high), high)
+        return h, self.profile(h)
+
+    def log_ratio(self, rank: float) -> float:
+        """r(rank), rounded up."""
+        return min(self.law.log_ratio(rank, *line) for line in self.lines)
+
+    def cells(self, epsilon: float, delta: float) -> list[_Cell]:
+        """Cells of ranks from 0 to 1, for answers near `epsilon` and `delta`."""
+        last = self.law.rank_at(min(_REST * delta / self.law.mean, 0.5))
+        most = self.log_ratio(last)
+        if not 0.0 < most < math.inf:
+            return [self._cell(0.0, 1.0)]
+        slope = self._slope(epsilon - most)
+        steps = np.geomspace(min(_NEAR / slope if slope > 0.0 else most, most) / _NUM_CELLS, most, _NUM_CELLS)
+        below = (max(self.law.rank_below(ratio, *line) for line in self.lines) for ratio in most - steps[::-1])
+        ranks = sorted({*(rank for rank in below if 0.0 < rank < last), last, 1.0})
+        return list(itertools.starmap(self._cell, itertools.pairwise([0.0, *ranks])))
+
+    def _cell(self, left: float, right: float) -> _Cell:
+        return _Cell(self.law.density(left).upper, self.law.beyond(left), self.log_ratio(right))
+
+    def _slope(self, epsilon: float) -> float:
+        """About that of -log delta of one run; 0 where it is not known."""
+        here, there = (_log(self._shifted(epsilon, -by)) for by in (0.0, _PROBE))
+        return (here - there) / _PROBE if math.isfinite(here - there) else 0.0
+
+    def _shifted(self, epsilon: float, by: float) -> float:
+        return self.profile(float(np.nextafter(epsilon - by, -math.inf)))
+
+    def log_delta(self, epsilon: float, cells: Sequence[_Cell]) -> float:
+        """The log of delta at `epsilon` by the cells, rounded up."""
+        least = min(self._sum(epsilon, cells, below) for below in (0.0, *(h for h, _ in self.lines)))
+        # every rank with the largest ratio; where that is above epsilon, the sum with this shift is no larger
+        whole = self.law.at_least_one(self._shifted(epsilon, cells[-1].log_ratio))
+        return _log(up(min(least, whole, 1.0), 256))
+
+    def _sum(self, epsilon: float, cells: Sequence[_Cell], below: float) -> float:
+        """``sum (a_j - a_(j+1)) delta_j``, by parts from the last cell; no delta_j is at an epsilon below `below`."""
+        total, shifts = 0.0, [float(np.nextafter(epsilon - cell.log_ratio, -math.inf)) for cell in cells]
+        certain = [up(-math.expm1(min(shift - below, 0.0)), 16) for shift in shifts]
+        here = self.profile(max(shifts[-1], below))
+        last = len(cells) - 1
+        while last > 0 and cells[0].density * here > _REST * total:
+            before = min(self.profile(max(shifts[last - 1], below)), here)
+            total += cells[last].density * (here - before) + cells[last].beyond * (certain[last] - certain[last - 1])
+            here, last = before, last - 1
+        return total + cells[0].density * here + cells[0].beyond * certain[last]
+
+    def delta(self, epsilon: float) -> float:
+        """Delta, rounded up."""
+        cells = self.cells(epsilon, self.law.at_least_one(self.profile(epsilon)))
+        return min(up(math.exp(self.log_delta(epsilon, cells)), 1024), 1.0)
+
+    def epsilon(self, delta: float) -> float:
+        """Epsilon, rounded up."""
+        high = up(self.run_epsilon(self.law.share_of_one(delta)) + self.log_ratio(1.0), 8)
+        if not math.isfinite(high):
+            return math.inf
+        cells = self.cells(high, delta)
+
+        def excess(epsilon: float) -> float:
+            return self.log_delta(epsilon, cells) - math.log(delta) + 2.0**-40
+
+        gain, slope = -excess(high), self._slope(high - self.log_ratio(1.0))
+        if not gain >= 0.0:
+            return high
+        steps = (more * gain / slope for more in _STEPS) if slope > 0.0 else ()
+        low = next((high - step for step in steps if step < high and excess(high - step) > 0.0), 0.0)
+        return _crossing(excess, low, high)
+
+    def _least_density(self, epsilon: float) -> float:
+        """f'(1 - P(S)), rounded down, S the outputs of losses above `epsilon`: (1 - 1/e) P(S) <= delta(epsilon - 1)."""
+        most = up(self.profile(epsilon - 1.0) / -math.expm1(-1.0), 16)
+        return self.law.density(min(most, 1.0)).lower
+
+    def delta_below(self, epsilon: float, direction: Direction | None) -> float:
+        """Delta, rounded down, where the outputs of the largest losses are the best."""
+        density = self._least_density(epsilon)
+        if not density > 0.0:
+            return 0.0
+        shifted = up(epsilon + math.log(self.law.mean / density), 16)
+        least = self._ask(Query.DELTA, shifted, Query.DELTA.width, wants_lower=True, direction=direction).lower
+        return down(density * least, 8)
+
+    def epsilon_below(self, delta: float, direction: Direction | None) -> float:
+        """Epsilon, rounded down, where the outputs of the largest losses are the best."""
+        for more in _MORE:
+            target = up(more * delta / self.law.mean, 8)
+            if target >= 1.0:
+                return 0.0
+            found = self._ask(Query.EPSILON, target, Query.EPSILON.width, wants_lower=True, direction=direction).lower
+            density = self._least_density(found)
+            if density * target >= delta * (1.0 + 2.0**-40):
+                return max(down(found, 8) - up(math.log(self.law.mean / density), 16), 0.0)
+        return 0.0
+
+
+def _bracket(
+    mechanism: PrivateSelection, query: Query, target: float, at: Bracketing
+) -> Mapping[Direction, Ends[float]]:
+    selection, several = _Selection(mechanism, at), len(mechanism.mechanism.directions) > 1
+    above, below = (
+        (selection.epsilon, selection.epsilon_below)
+        if query is Query.EPSILON
+        else (selection.delta, selection.delta_below)
+    )
+    with np.errstate(all="ignore"):
+        upper = above(target)
+        return {d: Ends(below(target, d if several else None) if at.wants_lower else 0.0, upper) for d in at.known}
+
+
+PROFILE = BracketMethod(
+    name="profile",
+    theorem="the privacy profile of one run, docs/numerics/selection.md; after Koskela, Redberg & Wang 2024",
+    directions=BOTH,
+    ends=frozenset({Bound.UPPER, Bound.LOWER}),
+    cost=Cost.TENTHS,
+    applies=is_scalar,
+    bracket=_bracket,
+    below=only_analysed,
+    regime="any run; the lower end is that of the order in which the outputs of the largest losses are the best",
+)
+"""Every selection, by the profile of what is selected from."""

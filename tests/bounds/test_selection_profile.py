@@ -1,0 +1,92 @@
+"""The best of a random number of runs by the profile of one run, beside all orders of its outputs."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import jaxacct as ja
+from jaxacct.bounds._selection_profile import _crossing
+from support.numbers_of_runs import generating
+
+pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")
+SELECTIONS = [(m, s) for m in (1.3, 6.0, 80.0) for s in (-0.5, 0.0, 1.0, 3.0, math.inf)]
+
+
+def _of_all_orders(p, q, law):
+    """[order, output] of either law of the best output, for all orders of the outputs."""
+    orders = np.array(list(itertools.permutations(range(len(p)))))
+    return [np.diff(law(np.cumsum(np.pad(x[orders], ((0, 0), (1, 0))), axis=1).clip(0.0, 1.0))) for x in (p, q)]
+
+
+def _delta(pair, epsilon):
+    a, b = pair
+    odds = math.exp(min(epsilon, 700.0))
+    return max(np.maximum(x - odds * y, 0.0).sum(axis=1).max() for x, y in ((a, b), (b, a)))
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("mean", "shape"), SELECTIONS)
+def test_no_order_loses_more(mean, shape, seed):
+    rng = np.random.default_rng([seed, int(mean * 10), int(10 * min(shape, 99.0) + 10)])
+    p = rng.dirichlet(np.ones(4))
+    q = p * np.exp(rng.normal(size=4) * rng.choice([0.1, 1.0, 3.0]))
+    q[rng.integers(4)] *= rng.random() > 0.3
+    q /= q.sum()
+    pair = _of_all_orders(p, q, generating(shape, mean))
+    selection = ja.PrivateSelection(ja.DiscretePair(p.tolist(), q.tolist()), mean, shape)
+    for epsilon in (0.0, float(rng.uniform(0.0, 4.0))):
+        found, worst = ja.delta_interval(selection, epsilon), _delta(pair, epsilon)
+        assert found.analysis_lower <= worst * (1 + 1e-9) + 1e-13
+        assert worst <= found.upper * (1 + 1e-9) + 1e-13
+    delta = float(10.0 ** rng.uniform(-8.0, -1.0))
+    found = ja.epsilon_interval(selection, delta)
+    if math.isfinite(found.upper):
+        assert _delta(pair, found.upper) <= delta * (1 + 1e-8) + 1e-13
+    if found.analysis_lower > 1e-9:
+        assert _delta(pair, found.analysis_lower * (1 - 1e-9)) >= delta * (1 - 1e-8)
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(2.0, 1.0), (10.0, 1.0), (10.0, 0.0), (100.0, 1.0)])
+def test_an_order_of_three_sets_loses_nearly_as_much(mean, shape):
+    """Gaussian outputs: the best are those that the other data prefer, then those of the largest losses."""
+    law, delta, best = generating(shape, mean), 1e-6, 0.0
+    for rank in np.geomspace(1e-3, 0.5, 40):
+        there = stats.norm.cdf(stats.norm.ppf(rank) + 1.0)
+        p = np.geomspace(1e-9, 1e-3, 400)
+        q = stats.norm.cdf(stats.norm.ppf(p) - 1.0)
+        a, b = (law(1.0 - x) - law(1.0 - x - y) for x, y in ((rank, p), (there, q)))
+        best = max(best, np.log(np.maximum(a - delta, 1e-300) / b).max())
+    found = ja.epsilon(ja.PrivateSelection(ja.Gaussian(1.0), mean, shape), delta)
+    assert best <= found <= 1.02 * best
+
+
+@pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0, 6.0])
+def test_a_mean_of_one_is_one_run(shape):
+    for run in (ja.Gaussian(1.0), ja.PoissonSampled(ja.Laplace(0.5), 0.1, 20), ja.EpsilonDelta(1.0, 1e-7)):
+        found = ja.epsilon_interval(ja.PrivateSelection(run, 1.0, shape), 1e-5)
+        assert found.upper == pytest.approx(ja.epsilon(run, 1e-5), rel=1e-6)
+        assert found.analysis_lower >= 0.98 * found.upper
+
+
+@pytest.mark.parametrize("run", [ja.EpsilonDelta(0.5, 1e-8), ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.9, 0.1))])
+def test_what_has_no_divergences_is_selected_from(run):
+    found = ja.epsilon(ja.PrivateSelection(run, 5.0), 1e-5)
+    assert ja.epsilon(run, 1e-5) < found < 3.0 * ja.epsilon(run, 1e-6)
+
+
+@pytest.mark.parametrize(("mean", "shape"), [*SELECTIONS, (300.0, math.inf)])
+def test_no_more_than_by_divergences(mean, shape):
+    run = ja.PrivateSelection(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 1000), mean, shape)
+    assert ja.epsilon(run, 1e-6) <= 0.92 * ja.epsilon(run, 1e-6, method="rdp")
+    assert ja.delta(run, 1.0) <= ja.delta(run, 1.0, method="rdp")
+
+
+@pytest.mark.parametrize("fn", [lambda x: 3.0 - x, lambda x: 1.0 - x**9, lambda x: math.inf if x < 2.7 else -math.inf])
+def test_a_crossing_is_on_the_safe_side(fn):
+    found = _crossing(fn, 0.0, 5.0)
+    exact = optimize.brentq(lambda x: math.copysign(1.0, fn(x)), 0.0, 5.0)
+    assert fn(found) <= 0.0
+    assert exact - 1e-12 <= found <= exact * (1 + 1e-5)
