@@ -5,10 +5,10 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from support.numbers_of_runs import rate
 
 from jaxacct._precision import Rounding, float64_kernel
 from jaxacct.bounds._number_of_runs import NumberOfRuns, log_inverse_gamma
-from support.numbers_of_runs import rate
 
 LAWS = [(m, s) for m in (1.0, 1.0001, 3.0, 1e4) for s in (-0.5, 0.0, 1e-300, 0.7, 1.0, 6.0, math.inf)]
 

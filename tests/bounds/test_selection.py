@@ -6,10 +6,10 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
+from support.numbers_of_runs import generating, rate
 
 import jaxacct as ja
 from jaxacct.bounds.selection import _pure_delta
-from support.numbers_of_runs import generating, rate
 
 SHAPES = (-0.5, 0.0, 0.5, 1.0, 3.0, math.inf)
 

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 from scipy import optimize, stats
+from support.numbers_of_runs import generating
 
 import jaxacct as ja
 from jaxacct.bounds._selection_profile import _crossing
-from support.numbers_of_runs import generating
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")
 SELECTIONS = [(m, s) for m in (1.3, 6.0, 80.0) for s in (-0.5, 0.0, 1.0, 3.0, math.inf)]
