@@ -107,8 +107,8 @@ class NumberOfRuns:
             return up(-math.exp(-self.mean * rank) * math.expm1(-self.mean * (1.0 - rank)), _SLACK)
         # (e^(shape L) - 1) / (e^(shape rate) - 1), L = -log(gamma + (1 - gamma) rank)
         rate = self._rate_below
-        within = -np.log1p(np.expm1(-np.float64(rate)) * (1.0 - rank))
-        if not 0.0 < within < rate < math.inf:
+        within = float(-np.log1p(np.expm1(-np.float64(rate)) * (1.0 - rank)))
+        if not within < rate < math.inf:
             return 1.0
         found = math.exp(max(self.shape, 0.0) * (within - rate))
         if self.shape:

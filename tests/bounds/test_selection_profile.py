@@ -63,6 +63,28 @@ def test_an_order_of_three_sets_loses_nearly_as_much(mean, shape):
     assert best <= found <= 1.02 * best
 
 
+@pytest.mark.parametrize("shape", [0.0, 1.0, math.inf])
+@pytest.mark.parametrize("mean", [3.0, 100.0])
+@pytest.mark.parametrize("noise", [1.0, 20.0])
+def test_the_order_by_losses(mean, shape, noise):
+    """The outputs of the largest losses are the best: between the ends."""
+    law = generating(shape, mean)
+    losses = np.linspace(-40.0, 40.0, 400_001)  # in deviations of the noise
+    cells = [np.diff(law(stats.norm.cdf(losses, centre))) for centre in (1.0 / noise, 0.0)]
+    for epsilon in (0.0, 0.1, 1.0, 3.0):
+        attained = max(np.maximum(a - math.exp(epsilon) * b, 0.0).sum() for a, b in (cells, cells[::-1]))
+        found = ja.delta_interval(ja.PrivateSelection(ja.Gaussian(noise), mean, shape), epsilon)
+        assert found.analysis_lower <= attained + 1e-10
+        assert attained <= found.upper + 1e-10
+
+
+def test_more_runs_than_doubles_tell_lose_everything():
+    run = ja.PrivateSelection(ja.Gaussian(1.0), 1e300, -0.99)
+    assert ja.delta(run, 0.5, method="profile") == 1.0
+    assert ja.epsilon(run, 1e-6, method="profile") == math.inf
+    assert math.isfinite(ja.epsilon(ja.PrivateSelection(ja.Gaussian(1.0), 1e300), 1e-6))
+
+
 @pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0, 6.0])
 def test_a_mean_of_one_is_one_run(shape):
     for run in (ja.Gaussian(1.0), ja.PoissonSampled(ja.Laplace(0.5), 0.1, 20), ja.EpsilonDelta(1.0, 1e-7)):
