@@ -1419,7 +1419,6 @@ GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
 REPLACED_RENYI = "tests/bounds/test_adjacency_renyi.py -k 'half or weak'"
 RUNS = "tests/bounds/test_number_of_runs.py -k generating"
 ORDERS = "tests/bounds/test_selection_profile.py -k 'order or mean_of_one'"
-RUNS_BEYOND = "tests/bounds/test_selection_profile.py -k more_runs_than"
 LOSSES = "tests/bounds/test_selection_profile.py -k order_by_losses"
 BELOW = "tests/bounds/test_selection_profile.py -k no_order"
 PURE_SELECTION = "tests/bounds/test_selection.py -k pure_delta"
@@ -1516,12 +1515,10 @@ _BATCHES = (
     Mutant("bounds/_number_of_runs.py", "* math.expm1(-self.mean * (1.0 - rank))", "* 0.9", RUNS),
     Mutant("bounds/_number_of_runs.py", "return down(-math.log1p(-delta)", "return up(-math.log1p(-delta)", RUNS),
     Mutant("bounds/_selection_profile.py", "cells[last].density * (here - before) +", "", ORDERS),
-    Mutant("bounds/_selection_profile.py", "_cell(0.0, 1.0)]", "_cell(1.0, 1.0)]", RUNS_BEYOND),
     Mutant("bounds/_selection_profile.py", "density(left).upper, self", "density(right).upper, self", ORDERS),
     Mutant("bounds/_selection_profile.py", "self.law.beyond(left), self", "0.5 * self.law.beyond(left), self", LOSSES),
     Mutant("bounds/_selection_profile.py", "self.log_ratio(right))", "self.log_ratio(left))", ORDERS),
     Mutant("bounds/_selection_profile.py", "+ math.exp(epsilon) * back", "+ 0.5 * math.exp(epsilon) * back", ORDERS),
-    Mutant("bounds/_selection_profile.py", "epsilon + math.log(self.law.mean / density)", "epsilon", LOSSES),
     Mutant("bounds/_selection_profile.py", "min(most, 1.0)).lower", "0.0).lower", BELOW),
     Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
 )

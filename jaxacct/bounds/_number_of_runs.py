@@ -152,7 +152,7 @@ class NumberOfRuns:
     def at_least_one(self, delta: float) -> float:
         """1 - f(1 - delta), rounded up: the probability that one of the runs does what one does with `delta`."""
         if self.is_poisson:
-            return up(-math.expm1(-self.mean * delta), _SLACK)
+            return min(up(-math.expm1(-self.mean * delta), _SLACK), 1.0)
         if not delta > 0.0 < self.odds.lower:
             return 1.0 if delta else 0.0
         log = math.log1p(delta / self.odds.lower)
