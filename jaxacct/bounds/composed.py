@@ -105,7 +105,7 @@ def has_quick(mechanism: Mechanism) -> bool:
     if mechanism.signature() == (Composed,):
         return all(has_quick(part) for part, _ in mechanism.parts())
     every = methods_of(mechanism, LaneMethod)
-    return any(Bound.UPPER in m.ends and m.role_for(mechanism) in (Role.QUICK, Role.EXACT) for m in every)
+    return any(Bound.UPPER in m.ends and m.role_for(mechanism) in (Role.QUICK, Role.EXACT, Role.LAST) for m in every)
 
 
 def has_best_in_programs(mechanism: Mechanism) -> bool:

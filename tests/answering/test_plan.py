@@ -266,7 +266,7 @@ PLANS = {
     ("BallsInBins", ""): on_host(["groups remove+add", "markov chain remove+add"]),
     ("FixedBatches(Gaussian)", ""): on_host(["as Poisson remove+add"]),
     ("TruncatedPoisson(Gaussian)", ""): on_host(["untruncated remove+add", *DISTRIBUTION]),
-    ("PrivateSelection", "any"): beside_traced(["profile remove+add", *RENYI], RENYI),
+    ("PrivateSelection", "any"): host_first(["profile remove+add"], RENYI),
     ("PrivateSelection", "Poisson"): host_first(["profile remove+add"], RENYI),
     ("PoissonSampled of these", "Laplace, one step"): beside_traced([*JOINS, *FINITE], LAWS),
     ("PoissonSampled of these", "Laplace"): beside_traced([*JOINS, *INVERSION, *DISTRIBUTION], LAWS),

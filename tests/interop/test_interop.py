@@ -462,7 +462,7 @@ def test_the_best_of_repeated_runs_is_read() -> None:
     assert interop.from_dp_event(event) == ja.PrivateSelection(run, 4.0, 0.5)
     assert interop.from_dp_event(select(once, 1, 0.5)) == ja.PoissonSampled(ja.Gaussian(2.0), 0.1, num_steps=1)
     pure = interop.CertifiedAccountant().compose(select(dpa.LaplaceDpEvent(2.0), 1000.0, 1.0))
-    assert 1.5 <= pure.get_epsilon(1e-10) <= 1.5 * (1 + 1e-9)
+    assert 1.49 <= pure.get_epsilon(1e-10) <= 1.5  # three times that of a run at most
     accountant = interop.CertifiedAccountant().compose(event, 2).compose(dpa.GaussianDpEvent(8.0))
     theirs = dpa.rdp.RdpAccountant().compose(event, 2).compose(dpa.GaussianDpEvent(8.0))
     assert accountant.get_epsilon(1e-6) <= theirs.get_epsilon(1e-6) * (1 + 1e-8)
