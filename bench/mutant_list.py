@@ -304,7 +304,7 @@ _COMPOSED = (
         "return BatchEpoch(0.9 * _shift",
         REPORT_BOUNDS,
     ),
-    Mutant("bounds/_rounds.py", "direction), int(mechanism.num_epochs))", "direction), 1)", REPORT_BOUNDS),
+    Mutant("bounds/_rounds.py", "direction), one_of(mechanism)[1])", "direction), 1)", REPORT_BOUNDS),
     Mutant("bounds/check_in/_rounds.py", "least = min(found)", "least = min(found) - 1e-3", ROUNDS),
     Mutant(
         "bounds/shuffle/_pure_rounds.py",
@@ -1419,6 +1419,7 @@ GROUPS = "tests/interop/test_interop_jax_privacy.py -k equal_groups"
 REPLACED_RENYI = "tests/bounds/test_adjacency_renyi.py -k 'half or weak'"
 RUNS = "tests/bounds/test_number_of_runs.py -k generating"
 ORDERS = "tests/bounds/test_selection_profile.py -k 'order or mean_of_one'"
+COMPOSED_RUNS = "tests/bounds/test_selection_distribution.py"
 LOSSES = "tests/bounds/test_selection_profile.py -k order_by_losses"
 BELOW = "tests/bounds/test_selection_profile.py -k no_order"
 PURE_SELECTION = "tests/bounds/test_selection.py -k pure_delta"
@@ -1519,6 +1520,8 @@ _BATCHES = (
     Mutant("bounds/_selection_profile.py", "self.law.beyond(left), self", "0.5 * self.law.beyond(left), self", LOSSES),
     Mutant("bounds/_selection_profile.py", "self.log_ratio(right))", "self.log_ratio(left))", ORDERS),
     Mutant("bounds/_selection_profile.py", "+ math.exp(epsilon) * back", "+ 0.5 * math.exp(epsilon) * back", ORDERS),
+    Mutant("bounds/_selection_distribution.py", "max(loss.delta(", "0.7 * max(loss.delta(", COMPOSED_RUNS),
+    Mutant("bounds/_selection_distribution.py", "/ float(mechanism.mean_runs)", "* 1e9", COMPOSED_RUNS),
     Mutant("bounds/_selection_profile.py", "min(most, 1.0)).lower", "0.0).lower", BELOW),
     Mutant("training/_drawing.py", "keep[subset(words, num_records, num_records - size)] = False", "pass", DRAWN),
 )

@@ -34,19 +34,24 @@ def rounds_from_profile(
     largest: Callable[[Any, float], float],
     theorem: Callable[[Any], str],
     exists: Callable[[Any], bool],
+    rounds_of: Callable[[Any], tuple[Any, int]] | None = None,
+    finer: float = 1.0,
 ) -> Distribution:
-    """The `Distribution` (a class) of mechanisms with `num_epochs` rounds, known from above only.
+    """The `Distribution` (a class) of mechanisms that consist of equal rounds, known from above only.
 
     Args:
       profile: ``(one round, goal) -> `` a function from epsilon >= 0 to an upper bound on the round's delta; deltas
         below `goal` are of no use.
       largest: ``(one round, delta) -> `` an epsilon at which the round's delta is at most `delta`.
       theorem, exists: as for `Distribution`.
+      rounds_of: ``(mechanism) -> `` one round, and their number; by default the field `num_epochs` is that number.
+      finer: how many times finer grids and knots are than for a loss whose deviation is what delta at epsilon 0 says.
     """
+    one_of = _rounds_of if rounds_of is None else rounds_of
 
     @functools.lru_cache(maxsize=32)
     def known(mechanism: Any, goal: float) -> Knots:
-        return knots(profile(mechanism, goal), goal, largest(mechanism, goal))
+        return knots(profile(mechanism, goal), goal, largest(mechanism, goal), finer)
 
     @functools.lru_cache(maxsize=64)
     def deviation(mechanism: Any) -> float:
@@ -60,7 +65,7 @@ def rounds_from_profile(
 
     def pld(mechanism: Any, step: float, tail: float, direction: Direction) -> Pld:
         goal = max(10.0 ** math.floor(math.log10(tail)), _LEAST)  # so that neighbouring questions share what is known
-        of = known(_one_round(mechanism), goal)
+        of = known(one_of(mechanism)[0], goal)
         if float(of.epsilon[-1]) > step * _MOST_POINTS:
             raise TooFineError(f"mechanism={mechanism!r}: too many steps of {step:.3g} up to {of.epsilon[-1]:.3g}")
         deltas = of.on_grid(step)
@@ -68,11 +73,11 @@ def rounds_from_profile(
 
     def parts(mechanism: Any, step: float, bound: Bound, tail: float) -> Parts:
         check_from_above(mechanism, bound)
-        return lambda direction: [(pld(mechanism, step, tail, direction), int(mechanism.num_epochs))]
+        return lambda direction: [(pld(mechanism, step, tail, direction), one_of(mechanism)[1])]
 
     def scale(mechanism: Any) -> tuple[float, int]:
-        rounds = int(mechanism.num_epochs)
-        return rounds * deviation(_one_round(mechanism)) ** 2, rounds
+        one, rounds = one_of(mechanism)
+        return rounds * (deviation(one) / finer) ** 2, rounds
 
     return Distribution(
         theorem=theorem,
@@ -86,6 +91,6 @@ def rounds_from_profile(
     )
 
 
-def _one_round(mechanism: Any) -> Any:
-    """One round, with Python floats for fields: rounds of one kind share what is computed."""
-    return _trees.map_leaves(float, dataclasses.replace(mechanism, num_epochs=1))
+def _rounds_of(mechanism: Any) -> tuple[Any, int]:
+    """One round, with Python floats for fields: rounds of one kind share what is computed; and their number."""
+    return _trees.map_leaves(float, dataclasses.replace(mechanism, num_epochs=1)), int(mechanism.num_epochs)

@@ -16,7 +16,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,9 @@ def _log(x: float) -> float:
     return math.log(x) if x > 0.0 else -math.inf
 
 
+_Curve = Callable[[float], float]
+
+
 class _Cell(NamedTuple):
     """A cell of ranks: f'(1 - u) and f(1 - u) - f(0) at its left end, and r at its right end, rounded up."""
 
@@ -77,12 +80,18 @@ class _Cell(NamedTuple):
     log_ratio: float
 
 
-class _Selection:
-    """One selection: the profile of a run and the law of their number."""
+class Selection:
+    """One selection: the profile of a run and the law of their number.
 
-    def __init__(self, mechanism: PrivateSelection, at: Bracketing) -> None:
-        self._ask = functools.partial(at.ask, mechanism.mechanism, share=_SHARE)
+    Args:
+      mechanism: what is described.
+      run_delta: ``(epsilon >= 0) -> `` delta of one run, in its worse direction, rounded up.
+      run_epsilon: ``(delta in (0, 1)) -> `` epsilon of one run likewise.
+    """
+
+    def __init__(self, mechanism: PrivateSelection, run_delta: _Curve, run_epsilon: _Curve) -> None:
         self.law = NumberOfRuns(float(mechanism.mean_runs), regular_shape(mechanism.shape))
+        self._run_delta, self._run_epsilon = run_delta, run_epsilon
         self.profile = functools.cache(self._profile)
 
     def _profile(self, epsilon: float) -> float:
@@ -91,17 +100,13 @@ class _Selection:
         For one below 0: P - e^-a Q is positive by 1 - e^-a + e^-a delta(a), delta that of Q and P.
         """
         if epsilon >= 0.0:
-            return self._ask(Query.DELTA, epsilon, Query.DELTA.width, wants_lower=False).upper
+            return self._run_delta(epsilon)
         back = self.profile(-epsilon) if math.isfinite(epsilon) else 1.0
         return min(up(-math.expm1(epsilon) + math.exp(epsilon) * back, 16), 1.0)
 
     def run_epsilon(self, delta: float) -> float:
         """epsilon(delta) of one run, rounded up."""
-        return (
-            self._ask(Query.EPSILON, delta, Query.EPSILON.width, wants_lower=False).upper
-            if 0.0 < delta < 1.0
-            else math.inf
-        )
+        return self._run_epsilon(delta) if 0.0 < delta < 1.0 else math.inf
 
     @functools.cached_property
     def lines(self) -> list[tuple[float, float]]:
@@ -198,22 +203,20 @@ class _Selection:
         most = up(self.profile(epsilon - 1.0) / -math.expm1(-1.0), 16)
         return self.law.density(min(most, 1.0)).lower
 
-    def delta_below(self, epsilon: float, direction: Direction | None) -> float:
-        """Delta, rounded down, where the outputs of the largest losses are the best."""
+    def least_delta(self, epsilon: float, below: _Curve) -> float:
+        """Delta, rounded down, of the order by losses, the largest being the best; `below` is a run's from below."""
         density = self._least_density(epsilon)
         if not density > 0.0:
             return 0.0
-        shifted = up(epsilon + math.log(self.law.mean / density), 16)
-        least = self._ask(Query.DELTA, shifted, Query.DELTA.width, wants_lower=True, direction=direction).lower
-        return down(density * least, 8)
+        return down(density * below(up(epsilon + math.log(self.law.mean / density), 16)), 8)
 
-    def epsilon_below(self, delta: float, direction: Direction | None) -> float:
-        """Epsilon, rounded down, where the outputs of the largest losses are the best."""
+    def least_epsilon(self, delta: float, below: _Curve) -> float:
+        """Epsilon, rounded down, of the order by losses, the largest being the best; `below` is a run's from below."""
         for more in _MORE:
             target = up(more * delta / self.law.mean, 8)
             if target >= 1.0:
                 return 0.0
-            found = self._ask(Query.EPSILON, target, Query.EPSILON.width, wants_lower=True, direction=direction).lower
+            found = below(target)
             density = self._least_density(found)
             if density * target >= delta * (1.0 + 2.0**-40):
                 return max(down(found, 8) - up(math.log(self.law.mean / density), 16), 0.0)
@@ -223,15 +226,29 @@ class _Selection:
 def _bracket(
     mechanism: PrivateSelection, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    selection, several = _Selection(mechanism, at), len(mechanism.mechanism.directions) > 1
-    above, below = (
-        (selection.epsilon, selection.epsilon_below)
+    run, found = mechanism.mechanism, {}
+
+    def ask(query: Query, target: float, **options: Any) -> Ends[float]:
+        return at.ask(run, query, target, query.width, share=_SHARE, **options)
+
+    selection = Selection(
+        mechanism,
+        lambda epsilon: ask(Query.DELTA, epsilon, wants_lower=False).upper,
+        lambda delta: ask(Query.EPSILON, delta, wants_lower=False).upper,
+    )
+    above, least = (
+        (selection.epsilon, selection.least_epsilon)
         if query is Query.EPSILON
-        else (selection.delta, selection.delta_below)
+        else (selection.delta, selection.least_delta)
     )
     with np.errstate(all="ignore"):
         upper = above(target)
-        return {d: Ends(below(target, d if several else None) if at.wants_lower else 0.0, upper) for d in at.known}
+        for direction in at.known:
+            named = direction if len(run.directions) > 1 else None
+            below = functools.partial(ask, query, wants_lower=True, direction=named)
+            lower = least(target, lambda x, below=below: below(x).lower) if at.wants_lower else 0.0  # type: ignore[misc]
+            found[direction] = Ends(lower, upper)
+    return found
 
 
 PROFILE = BracketMethod(

@@ -388,7 +388,7 @@ _TABLES = merged(
     parallel_poisson.tables(distribution_of),
     sampled_runs.tables(distribution_of),
     adjacent.tables(distribution_of, Asking(lanes_of, renyi_plan, least_rdp, renyi_bytes, together)),
-    selection.tables(renyi_plan, least_rdp, renyi_bytes, together),
+    selection.tables(renyi_plan, least_rdp, renyi_bytes, together, distribution_of),
 )
 
 # Every mechanism's methods. Other mechanisms with loss distributions get laws from them where numbers are concrete.

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from jaxacct import _trees
 from jaxacct._jax import jax
 from jaxacct._method import BOTH, Cost, Method, RenyiMethod, Role, only_where
+from jaxacct.bounds._distribution import Distribution, loss_distribution
 from jaxacct.bounds._number_of_runs import log_inverse_gamma, regular_shape
 from jaxacct.bounds._orders import MIXED
+from jaxacct.bounds._selection_distribution import distribution
 from jaxacct.bounds._selection_profile import PROFILE
 from jaxacct.conversion import delta_from_log, log_delta_from_rdp
 from jaxacct.mechanisms import PrivateSelection
@@ -79,6 +81,7 @@ def tables(
     least_rdp: Callable[..., jax.Array],
     renyi_bytes: Callable[..., int],
     together: Callable[..., int],
+    distribution_of: Callable[..., Distribution | None],
 ) -> dict[tuple[Any, ...], tuple[Method, ...]]:
     """A dict, the table of methods, from the functions that bound any kind of run."""
 
@@ -125,4 +128,4 @@ def tables(
         numpy=together,
         role=only_where(lambda mechanism: math.isinf(mechanism.shape), Role.QUICK, otherwise=Role.LAST),
     )
-    return {(PrivateSelection,): (PROFILE, renyi)}
+    return {(PrivateSelection,): (PROFILE, loss_distribution(distribution(distribution_of), Role.BY_NAME), renyi)}

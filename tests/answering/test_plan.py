@@ -109,6 +109,12 @@ def host_first(host, lanes, quick=()):
     return every, [*quick, *lanes], lanes, every
 
 
+def last_on_lanes(host, lanes):
+    """An engine, then methods on lanes where it finds nothing; in programs those come after laws."""
+    laws = [f"laws {name.split()[-1]}" for name in lanes]
+    return [host, *lanes], lanes, [*laws, *lanes], [host, *lanes]
+
+
 def in_rounds(first, below, then=()):
     """Several shuffled rounds: `first`, what bounds the composed clones pair, and `then` another distribution."""
     rounds = ["clones rdp remove", "no amplification remove", "clones, composed remove"]
@@ -266,7 +272,7 @@ PLANS = {
     ("BallsInBins", ""): on_host(["groups remove+add", "markov chain remove+add"]),
     ("FixedBatches(Gaussian)", ""): on_host(["as Poisson remove+add"]),
     ("TruncatedPoisson(Gaussian)", ""): on_host(["untruncated remove+add", *DISTRIBUTION]),
-    ("PrivateSelection", "any"): host_first(["profile remove+add"], RENYI),
+    ("PrivateSelection", "any"): last_on_lanes("profile remove+add", RENYI),
     ("PrivateSelection", "Poisson"): host_first(["profile remove+add"], RENYI),
     ("PoissonSampled of these", "Laplace, one step"): beside_traced([*JOINS, *FINITE], LAWS),
     ("PoissonSampled of these", "Laplace"): beside_traced([*JOINS, *INVERSION, *DISTRIBUTION], LAWS),
@@ -367,6 +373,7 @@ HAVE_LAWS = {
         for name in ("DensityReports", "GaussianReports")
         for k in ("one round", "several rounds")
     ),
+    ("PrivateSelection", "Poisson"),
     *(("ZeroOut", name) for name in ("FixedBatches, TruncatedPoisson", "others")),
     *((title, "") for title in ("RandomAllocation(PoissonSampled)", "PartialShuffledBatches(Gaussian)")),
     *((title, "") for title in ("PartialAllocation(Gaussian)", "ScheduledAllocation", "Skellam", "Exponential")),

@@ -1,24 +1,17 @@
 """The best of a random number of runs by the profile of one run, beside all orders of its outputs."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 from scipy import optimize, stats
-from support.numbers_of_runs import generating
+from support.numbers_of_runs import generating, of_all_orders
 
 import jaxacct as ja
 from jaxacct.bounds._selection_profile import _crossing
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")
 SELECTIONS = [(m, s) for m in (1.3, 6.0, 80.0) for s in (-0.5, 0.0, 1.0, 3.0, math.inf)]
-
-
-def _of_all_orders(p, q, law):
-    """[order, output] of either law of the best output, for all orders of the outputs."""
-    orders = np.array(list(itertools.permutations(range(len(p)))))
-    return [np.diff(law(np.cumsum(np.pad(x[orders], ((0, 0), (1, 0))), axis=1).clip(0.0, 1.0))) for x in (p, q)]
 
 
 def _delta(pair, epsilon):
@@ -35,7 +28,7 @@ def test_no_order_loses_more(mean, shape, seed):
     q = p * np.exp(rng.normal(size=4) * rng.choice([0.1, 1.0, 3.0]))
     q[rng.integers(4)] *= rng.random() > 0.3
     q /= q.sum()
-    pair = _of_all_orders(p, q, generating(shape, mean))
+    pair = of_all_orders(p, q, generating(shape, mean))
     selection = ja.PrivateSelection(ja.DiscretePair(p.tolist(), q.tolist()), mean, shape)
     for epsilon in (0.0, float(rng.uniform(0.0, 4.0))):
         found, worst = ja.delta_interval(selection, epsilon), _delta(pair, epsilon)

@@ -56,6 +56,7 @@ _LAYERS = (
     ("bounds.shuffle",),
     ("bounds.check_in", "bounds.correlated", "bounds.group", "bounds.noise_on_counts"),
     ("bounds._selection_profile", "bounds.poisson", "bounds.pure"),
+    ("bounds._selection_distribution",),
     ("bounds.selection",),
     ("bounds.above_threshold", "bounds.parallel_poisson"),
     ("bounds.allocation",),

@@ -1,5 +1,6 @@
 """The laws of the number of runs of a selection, by their definition."""
 
+import itertools
 import math
 
 import mpmath
@@ -29,3 +30,9 @@ def generating(shape, mean):
     if shape == 0:
         return lambda x: np.log1p(-(1 - gamma) * x) / math.log(gamma)
     return lambda x: ((1 - (1 - gamma) * x) ** -shape - 1) / (gamma**-shape - 1)
+
+
+def of_all_orders(p, q, law):
+    """[order, output] of either law of the best output, for all orders of the outputs."""
+    orders = np.array(list(itertools.permutations(range(len(p)))))
+    return [np.diff(law(np.cumsum(np.pad(x[orders], ((0, 0), (1, 0))), axis=1).clip(0.0, 1.0))) for x in (p, q)]

@@ -268,7 +268,7 @@ class Knots(NamedTuple):
         return np.minimum(np.where(grid <= right, chord + slack, self.delta[-1]), 1.0)
 
 
-def knots(profile: Callable[[float], float], goal: float, high: float) -> Knots:
+def knots(profile: Callable[[float], float], goal: float, high: float, finer: float = 1.0) -> Knots:
     """NamedTuple: knots of a profile, so close that their chords add little to its loss, also composed.
 
     They end about where delta is `goal`.
@@ -276,9 +276,12 @@ def knots(profile: Callable[[float], float], goal: float, high: float) -> Knots:
     Args:
       profile: an upper bound on delta at any epsilon >= 0.
       high: the largest epsilon of a knot, where delta is meant to be at most `goal`.
+      finer: how many times closer the first knots are than for a loss whose deviation is what delta at epsilon 0 says.
     """
     epsilons, deltas = [0.0], [profile(0.0)]
-    closest = max(2.5 * deltas[0], 1e-9 * high) / _KNOTS  # of a normal loss, delta at 0 is .4 of the deviation
+    closest = max(2.5 * deltas[0], 1e-9 * high) / (
+        _KNOTS * finer
+    )  # of a normal loss, delta at 0 is .4 of the deviation
     step = closest
     # those of larger epsilons take the longest
     tried(lambda: profile(_HALFWAY * high), "deltas", min(_MOST_KNOTS, int(_FIRST_KNOTS - math.log(goal) / _FALL)))
