@@ -111,8 +111,8 @@ def host_first(host, lanes, quick=()):
 
 def last_on_lanes(host, lanes):
     """An engine, then methods on lanes where it finds nothing; in programs those come after laws."""
-    laws = [f"laws {name.split()[-1]}" for name in lanes]
-    return [host, *lanes], lanes, [*laws, *lanes], [host, *lanes]
+    in_programs = [each for name in lanes for each in (f"laws {name.split()[-1]}", name)]
+    return [host, *lanes], lanes, in_programs, [host, *lanes]
 
 
 def in_rounds(first, below, then=()):
