@@ -188,11 +188,11 @@ def test_few_questions_are_asked_where_no_loss_distribution_has_the_lines(monkey
     asked = []
     about = membership._about
     monkeypatch.setattr(membership, "_about", lambda *question: asked.append(question) or about(*question))
-    run = ja.PrivateSelection(ja.CheckIn(ja.LocalRandomizer(2.0), 1000, 0.1), mean_runs=5.0)
+    run = ja.PrivateSelection(ja.ZCdp(0.05), mean_runs=5.0)
     assert membership.distribution_of(run) is None
     found = ja.tradeoff(run, 0.1)
     assert len(asked) <= 16
-    epsilons = np.linspace(0.0, 8.0, 33)
+    epsilons = np.linspace(0.0, 2.0, 41)
     deltas = np.array([ja.delta(run, x) for x in epsilons])
     lines = np.maximum(1.0 - deltas - np.exp(epsilons) * 0.1, (0.9 - deltas) * np.exp(-epsilons))
     assert found == pytest.approx(lines.max(), rel=1e-2)
