@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jaxacct import _trees
 from jaxacct._method import always, only_analysed
 from jaxacct._types import Bound, Direction, TooFineError
@@ -19,7 +21,7 @@ from jaxacct.bounds._distribution import Distribution, Parts, check_from_above
 from jaxacct.bounds._stand_in import in_own_relation
 from jaxacct.bounds.bases._base import unbounded
 from jaxacct.curves import Pld
-from jaxacct.curves._from_profile import dominating_pld
+from jaxacct.curves._from_profile import MAX_EPSILON, dominating_pld
 from jaxacct.divergence.batches._profile import Knots, knots
 
 _ROUGH = 1e-12  # the delta at which the scale of the loss is measured
@@ -56,7 +58,7 @@ def rounds_from_profile(
     @functools.lru_cache(maxsize=64)
     def deviation(mechanism: Any) -> float:
         """Approximately the standard deviation of one round's loss; more where its tail is that long."""
-        delta, high = profile(mechanism, _ROUGH), largest(mechanism, _ROUGH)
+        delta, high = profile(mechanism, _ROUGH), min(largest(mechanism, _ROUGH), MAX_EPSILON)
         found = _SCALE * delta(0.0)
         end = 8.0 * found
         while end < high and delta(end) > _ROUGH:
@@ -65,7 +67,10 @@ def rounds_from_profile(
 
     def pld(mechanism: Any, step: float, tail: float, direction: Direction) -> Pld:
         goal = max(10.0 ** math.floor(math.log10(tail)), _LEAST)  # so that neighbouring questions share what is known
-        of = known(one_of(mechanism)[0], goal)
+        one, _ = one_of(mechanism)
+        if not largest(one, goal) + step < MAX_EPSILON:  # it says nothing
+            return Pld(0.0, step, np.zeros(1), 1.0, Bound.UPPER, direction, mechanism.relation, theorem(mechanism))
+        of = known(one, goal)
         if float(of.epsilon[-1]) > step * _MOST_POINTS:
             raise TooFineError(f"mechanism={mechanism!r}: too many steps of {step:.3g} up to {of.epsilon[-1]:.3g}")
         deltas = of.on_grid(step)
@@ -73,6 +78,8 @@ def rounds_from_profile(
 
     def parts(mechanism: Any, step: float, bound: Bound, tail: float) -> Parts:
         check_from_above(mechanism, bound)
+        if mechanism.loses_nothing():
+            return lambda direction: []
         return lambda direction: [(pld(mechanism, step, tail, direction), one_of(mechanism)[1])]
 
     def scale(mechanism: Any) -> tuple[float, int]:

@@ -5,6 +5,7 @@ dominates it, and compositions of what is dominated are dominated (Zhu, Dong & W
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -55,13 +56,15 @@ def distribution(distribution_of: DistributionOf) -> Distribution:
         return delta
 
     def largest(mechanism: PrivateSelection, goal: float) -> float:
+        """An epsilon at which delta is at most `goal`; at the least delta there is, if runs may fail outright."""
+        deltas = (10.0**k * goal for k in range(math.ceil(-math.log10(goal))))
         with np.errstate(all="ignore"):
-            return selected(mechanism, goal).epsilon(goal)
+            every = (selected(mechanism, goal).epsilon(delta) for delta in deltas)
+            return next(filter(math.isfinite, every), math.inf)
 
     def exists(mechanism: PrivateSelection) -> bool:
-        run = mechanism.mechanism
-        found = distribution_of(run)
-        return is_scalar(mechanism) and found is not None and found.exists(run) and not run.loses_nothing()
+        found = distribution_of(mechanism.mechanism)
+        return is_scalar(mechanism) and found is not None and found.exists(mechanism.mechanism)
 
     return rounds_from_profile(
         profile,

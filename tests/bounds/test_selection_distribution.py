@@ -40,3 +40,33 @@ def test_tuning_and_training():
     whole = ja.epsilon(ja.Composed([tuned, RUN]), 1e-6)
     assert ja.epsilon(tuned, 1e-6) < whole <= 0.77 * ja.epsilon(ja.Composed([tuned, RUN]), 1e-6, method="rdp")
     assert whole < ja.epsilon(tuned, 5e-7) + ja.epsilon(RUN, 5e-7)
+
+
+@pytest.mark.parametrize(
+    ("run", "mean", "shape"),
+    [
+        (ja.Gaussian(1.0), 1e6, math.inf),  # losses beyond the largest exponent
+        (ja.Gaussian(1.0), 1e300, 1.0),
+        (ja.EpsilonDelta(1.0, 0.3), 50.0, 1.0),  # some run fails nearly always
+    ],
+)
+def test_a_distribution_that_says_nothing_is_no_error(run, mean, shape):
+    selection = ja.PrivateSelection(run, mean, shape)
+    assert ja.pld(selection).epsilon(1e-5) == math.inf
+    whole = ja.Composed([selection, ja.Gaussian(2.0)])
+    assert ja.delta(whole, 1.0) == 1.0
+    assert ja.epsilon(whole, 1e-5) >= ja.epsilon(selection, 1e-5) - 20.0
+
+
+def test_what_fails_outright_is_composed():
+    selection = ja.PrivateSelection(ja.EpsilonDelta(1.0, 1e-6), 5.0)
+    found = ja.epsilon(ja.Composed([selection, ja.Gaussian(2.0)]), 1e-4)
+    assert ja.epsilon(selection, 1e-4) < found < ja.epsilon(selection, 5e-5) + ja.epsilon(ja.Gaussian(2.0), 5e-5)
+    assert ja.epsilon(ja.Composed(selection, 3), 1.4e-5) == math.inf
+
+
+def test_what_loses_nothing_adds_nothing():
+    nothing = ja.PrivateSelection(ja.PoissonSampled(ja.Gaussian(1.0), 0.0, 10), 10.0)
+    assert ja.epsilon(ja.Composed(nothing, 3), 1e-5) == ja.pld(nothing).epsilon(1e-5) == 0.0
+    whole = ja.epsilon(ja.Composed([nothing, ja.Gaussian(2.0)]), 1e-5)
+    assert whole == pytest.approx(ja.epsilon(ja.Gaussian(2.0), 1e-5), rel=1e-3)
