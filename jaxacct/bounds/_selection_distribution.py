@@ -15,7 +15,7 @@ from jaxacct._types import Bound
 from jaxacct.bounds._distribution import Distribution, plds
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.bounds._rounds import rounds_from_profile
-from jaxacct.bounds._selection_profile import Selection
+from jaxacct.bounds._selection_profile import THEOREM, Selection
 from jaxacct.curves._convolution import ALL_DELTAS
 from jaxacct.mechanisms import PrivateSelection
 
@@ -69,7 +69,7 @@ def distribution(distribution_of: DistributionOf) -> Distribution:
     return rounds_from_profile(
         profile,
         largest,
-        lambda mechanism: "the profile of the selection, by the loss distribution of one run",
+        lambda mechanism: THEOREM,
         exists,
         rounds_of=lambda mechanism: (mechanism, 1),
         finer=_FINER,

@@ -27,6 +27,8 @@ from jaxacct.bounds._parts import is_scalar
 from jaxacct.mechanisms import PrivateSelection
 from jaxacct.special import down, up
 
+THEOREM = "the privacy profile of one run, docs/numerics/selection.md; after Koskela, Redberg & Wang 2024"
+
 # What follows steers tightness only.
 _SHARE = 0.03  # of the work of one question that each question about a run may take
 _CLOSE = 1e-6  # relative distance of the ends around a root where they are close enough
@@ -253,7 +255,7 @@ def _bracket(
 
 PROFILE = BracketMethod(
     name="profile",
-    theorem="the privacy profile of one run, docs/numerics/selection.md; after Koskela, Redberg & Wang 2024",
+    theorem=THEOREM,
     directions=BOTH,
     ends=frozenset({Bound.UPPER, Bound.LOWER}),
     cost=Cost.TENTHS,

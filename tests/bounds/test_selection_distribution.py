@@ -35,6 +35,11 @@ def test_the_distribution_has_the_profile(run, delta):
     assert found * (1 - 5e-3) <= ja.pld(selection).epsilon(delta) <= found * (1 + 2e-2)
 
 
+def test_a_statement_cites_what_decides():
+    found = ja.report(ja.PrivateSelection(RUN, 10.0), target_delta=1e-6)
+    assert "the privacy profile of one run" in str(found)
+
+
 def test_tuning_and_training():
     tuned = ja.PrivateSelection(RUN, 10.0)
     whole = ja.epsilon(ja.Composed([tuned, RUN]), 1e-6)
