@@ -3,13 +3,12 @@
     python bench/release.py checks [--only TEXT ..]         # needs the extra dev; two hours
     python bench/release.py measurements [--only TEXT ..]   # needs bench-opacus and a quiet machine; two hours
 
-RELEASE.md is written after each step, so that an interrupted run can be continued by naming the others. What was run on
-another version of the package is left out of it. Each command's output is in build/release/.
+RELEASE.md is written after each step and read by the next run, so that the others can be run later, by naming them. What
+was run on another version of the package is left out of it. Each command's output is in build/release/.
 """
 
 import argparse
 import datetime
-import json
 import re
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-LOGS = ROOT / "build/release"
+LOGS, PAGE = ROOT / "build/release", ROOT / "bench/RELEASE.md"
 
 
 class Step(NamedTuple):
@@ -29,6 +28,7 @@ class Step(NamedTuple):
     says: str | None = r"\d+ passed"
 
 
+_COLUMNS = ("command", "begun", "commit", "minutes", "ended")
 _PYTEST = "python -m pytest -q"
 _FAMILIES = "poisson allocation clones check-in laplace pair k-of-t-sparse k-of-t-dense"
 _TRACED = "poisson laplace one-epoch epochs k-of-t composed clones replaced allocated-laplace"
@@ -96,6 +96,15 @@ def run(step: Step, seed: int) -> dict[str, str]:
     }
 
 
+def known(text: str, package: str) -> dict[str, dict[str, str]]:
+    """What such a page says of the steps that were run on this version of the package."""
+    if f"git's tree {package[:12]}\n" not in text:
+        return {}
+    rows = (re.split(r" \| ", line.strip("| \n")) for line in text.splitlines() if line.startswith("| "))
+    found = {name: dict(zip(_COLUMNS, [command.strip("`"), *others], strict=True)) for name, command, *others in rows}
+    return {name: row for name, row in found.items() if row["begun"][:1].isdigit()}
+
+
 def page(done: dict[str, dict[str, str]], package: str) -> str:
     """RELEASE.md: a row for each step, in the order above."""
     head = [
@@ -105,12 +114,11 @@ def page(done: dict[str, dict[str, str]], package: str) -> str:
         "| what | command | begun | commit | minutes | ended |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    columns = ("command", "begun", "commit", "minutes", "ended")
-    nothing = dict.fromkeys(columns, "") | {"ended": "not run"}
+    nothing = dict.fromkeys(_COLUMNS, "") | {"ended": "not run"}
     rows = []
     for step in (step for steps in STEPS.values() for step in steps):
         found = {**nothing, "command": step.command, **done.get(step.name, {})}
-        cells = [step.name, f"`{found['command']}`", *(found[column] for column in columns[1:])]
+        cells = [step.name, f"`{found['command']}`", *(found[column] for column in _COLUMNS[1:])]
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join([*head, *rows, ""])
 
@@ -127,9 +135,8 @@ def main() -> int:
     if _git("status", "--porcelain", "jaxacct"):
         parser.error("jaxacct/ has changes that are not committed: nobody could say later what was run")
     LOGS.mkdir(parents=True, exist_ok=True)
-    package, record = _git("rev-parse", "HEAD:jaxacct"), LOGS / "record.json"
-    known = json.loads(record.read_text()) if record.exists() else {}
-    done = known["done"] if known.get("package") == package else {}
+    package = _git("rev-parse", "HEAD:jaxacct")
+    done = known(PAGE.read_text(), package)
     failed = False
     for step in STEPS[args.group]:
         if not any(text in step.name for text in args.only):
@@ -138,8 +145,7 @@ def main() -> int:
         done[step.name] = run(step, args.seed)
         print(f"  {done[step.name]['ended']}, {done[step.name]['minutes']} min", flush=True)
         failed |= not done[step.name]["ended"].startswith("well")
-        record.write_text(json.dumps({"package": package, "done": done}))
-        (ROOT / "bench/RELEASE.md").write_text(page(done, package))
+        PAGE.write_text(page(done, package))
     return int(failed)
 
 

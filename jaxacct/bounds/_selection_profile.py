@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, only_analysed
+from jaxacct._sharing import once
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._number_of_runs import NumberOfRuns, regular_shape
 from jaxacct.bounds._parts import is_scalar
@@ -233,11 +234,14 @@ def _bracket(
     def ask(query: Query, target: float, **options: Any) -> Ends[float]:
         return at.ask(run, query, target, query.width, share=_SHARE, **options)
 
-    selection = Selection(
-        mechanism,
-        lambda epsilon: ask(Query.DELTA, epsilon, wants_lower=False).upper,
-        lambda delta: ask(Query.EPSILON, delta, wants_lower=False).upper,
-    )
+    def make() -> Selection:
+        return Selection(
+            mechanism,
+            lambda epsilon: ask(Query.DELTA, epsilon, wants_lower=False).upper,
+            lambda delta: ask(Query.EPSILON, delta, wants_lower=False).upper,
+        )
+
+    selection = once((Selection, mechanism, at.share), 1.0, make)
     above, least = (
         (selection.epsilon, selection.least_epsilon)
         if query is Query.EPSILON

@@ -8,7 +8,8 @@ from scipy import optimize, stats
 from support.numbers_of_runs import generating, of_all_orders
 
 import jaxacct as ja
-from jaxacct.bounds._selection_profile import _crossing
+from jaxacct._sharing import shared
+from jaxacct.bounds._selection_profile import Selection, _crossing
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")
 SELECTIONS = [(m, s) for m in (1.3, 6.0, 80.0) for s in (-0.5, 0.0, 1.0, 3.0, math.inf)]
@@ -105,3 +106,15 @@ def test_a_crossing_is_on_the_safe_side(fn):
     exact = optimize.brentq(lambda x: math.copysign(1.0, fn(x)), 0.0, 5.0)
     assert fn(found) <= 0.0
     assert exact - 1e-12 <= found <= exact * (1 + 1e-5)
+
+
+def test_lines_of_a_run_are_found_once_for_many_questions(monkeypatch):
+    found, lines = [], Selection.lines.func
+    monkeypatch.setattr(Selection.lines, "func", lambda self: found.append(self) or lines(self))
+    best = ja.PrivateSelection(ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100), mean_runs=10)
+    alone = [ja.delta(best, epsilon) for epsilon in (0.5, 1.0)] + [ja.epsilon(best, 1e-6)]
+    assert len(found) == 3
+    with shared():
+        together = [ja.delta(best, epsilon) for epsilon in (0.5, 1.0)] + [ja.epsilon(best, 1e-6)]
+    assert len(found) == 4
+    assert together == alone
