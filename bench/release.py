@@ -3,8 +3,8 @@
     python bench/release.py checks [--only TEXT ..]         # needs the extra dev; two hours
     python bench/release.py measurements [--only TEXT ..]   # needs bench-opacus and a quiet machine; two hours
 
-RELEASE.md is written after each step and read by the next run, so that the others can be run later, by naming them. What
-was run on another version of the package is left out of it. Each command's output is in build/release/.
+RELEASE.md is written after each step and read by the next run, so that the others can be run later, by naming them.
+What was run on another version of the package is left out of it. Each command's output is in build/release/.
 """
 
 import argparse
