@@ -107,3 +107,5 @@ def test_a_release_says_how_each_step_ended(bench, tmp_path, monkeypatch):
     rows = [row for row in text.splitlines() if row.startswith("| ")][2:]
     assert [row.split(" | ")[0] for row in rows] == [f"| {step.name}" for step in steps]
     assert [row.endswith("| not run |") for row in rows] == [False] + [True] * (len(steps) - 1)
+    assert release.known(text, "f" * 40) == {steps[0].name: good}  # and the next run goes on from there
+    assert release.known(text, "e" * 40) == {}  # but not for another version of the package
