@@ -10,10 +10,12 @@ import pytest
 
 import jaxacct as ja
 from jaxacct._method import Bracketing, Query
+from jaxacct._precision import float64_kernel
 from jaxacct._types import Direction, Ends
 from jaxacct.answering._lanes import ask
 from jaxacct.bounds import composed, methods_for
 from jaxacct.divergence.allocation._profile import AllocationProfile
+from jaxacct.divergence.gaussian._pair import gaussian_log_delta_ends
 from jaxacct.papers import clones
 
 
@@ -119,10 +121,18 @@ def test_traced_numbers_that_programs_take_for_0():
 @pytest.mark.parametrize("noise", [1e295, 1e300, 1e306])
 def test_noise_whose_divergence_is_hardly_a_double(noise):
     """H_1 = erf(mu / sqrt 8), which is mu / sqrt(2 pi), of one question and of a batch, which a program answers."""
-    for size in (1, 200):
-        delta = ja.delta(ja.Gaussian(np.full(size, noise)), 0.0)
+    for size in (1, 2000):
+        delta = np.unique(ja.delta(ja.Gaussian(np.full(size, noise)), 0.0))
         truth = Fraction(1) / Fraction(noise) * Fraction(0.3989422804014327)
         assert all(truth * (1 - Fraction(1e-15)) <= Fraction(d) <= truth * Fraction(1 + 1e-11) for d in delta.tolist())
+
+
+def test_a_delta_that_is_hardly_a_double():
+    """phi(x) (m(x) - m(x + mu)) is mu (phi(x) - x Phi(-x)) at the smallest mu, here at x = 5."""
+    found = float64_kernel(on_host=True)(gaussian_log_delta_ends)(np.array([5e-307]), np.array([1e-307]))
+    truth = math.log(1e-307) + math.log(5.34616553383e-8)
+    assert float(found.lower[0]) - 1e-10 <= truth <= float(found.upper[0]) + 1e-10
+    assert found.upper - found.lower <= 1e-11
 
 
 def test_renyi_divergences_are_0_only_where_nothing_is_lost():
