@@ -35,6 +35,13 @@ def test_the_distribution_has_the_profile(run, delta):
     assert found * (1 - 5e-3) <= ja.pld(selection).epsilon(delta) <= found * (1 + 2e-2)
 
 
+@pytest.mark.parametrize("run", [RUN, ja.Gaussian(3.0)])
+def test_the_distribution_reaches_small_deltas_of_many_runs(run):
+    """What a run may lose of its tails is small beside delta over the number of runs."""
+    selection = ja.PrivateSelection(run, 1e4)
+    assert ja.pld(selection).epsilon(1e-15) <= 1.005 * ja.epsilon(selection, 1e-15)
+
+
 def test_a_statement_cites_what_decides():
     found = ja.report(ja.PrivateSelection(RUN, 10.0), target_delta=1e-6)
     assert "the privacy profile of one run" in str(found)
