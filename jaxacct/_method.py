@@ -148,12 +148,17 @@ def orders_bytes(*, orders: Sequence[float] = (), **statics: Any) -> int:
     return max(2**18, 80 * len(orders))
 
 
+def formula_bytes(*, orders: Sequence[float] = ()) -> int:
+    """Working memory of one lane of a closed formula, bytes: some dozens of numbers for each order."""
+    return max(2**12, 2**8 * len(orders))
+
+
 class Together(int):
     """How many points NumPy answers together, in less time than one by one and than it takes to compile a program."""
 
 
 # for a kernel that needs JAX; for most; for one with better algorithms in NumPy than a program; for a formula
-NO_POINT, FEW_POINTS, ANY_NUMBER, MANY_TOGETHER = 0, FEW_LANES, math.inf, Together(1024)
+NO_POINT, FEW_POINTS, ANY_NUMBER, MANY_TOGETHER = 0, FEW_LANES, math.inf, Together(2**14)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

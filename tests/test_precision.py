@@ -322,7 +322,7 @@ def test_public_sweeps_are_traced_once():
     _lanes._kernel.cache_clear()
     sigmas = np.linspace(0.7, 4.0, 50)
     for scale in (1.0, 1.1, 1.2):
-        ja.epsilon(ja.Gaussian(scale * np.tile(sigmas, 50)), target_delta=1e-5 * scale)
+        ja.epsilon(ja.Gaussian(scale * np.tile(sigmas, 400)), target_delta=1e-5 * scale)
         ja.epsilon(
             ja.RandomAllocation(ja.Gaussian(scale * sigmas), num_steps=int(100 * scale)),
             target_delta=1e-5 * scale,

@@ -6,7 +6,7 @@ traced. The loop only executes it (`_loop`), kernels decide by the number of lan
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from jaxacct._method import BracketMethod, Cost, LaneMethod, Method, RenyiMethod, Role
@@ -70,7 +70,7 @@ def is_covered(question: Question) -> bool:
 
 def _choices(question: Question) -> tuple[dict[str, Named], list[Method]]:
     """What can be named, and the methods behind it."""
-    every = _covering(methods_for(question.mechanism, is_batch=question.is_batch), question)
+    every = [*filter(_covering(question), methods_for(question.mechanism, is_batch=question.is_batch))]
     bounds = (Bound.UPPER, Bound.ESTIMATE, *((Bound.LOWER,) if question.wants_lower else ()))
     found = {_name_of(m, b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
     renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
@@ -118,10 +118,7 @@ def plan(question: Question) -> tuple[PlanStep, ...]:
         methods = list(choice.methods)
     else:
         every = methods_for(question.mechanism, is_batch=question.is_batch)
-        methods = [m for m in every if is_wanted(m, question)]
-        if question.is_batch:
-            methods = _covering(methods, question)
-        methods = _up_to_best(methods, question)
+        methods = _up_to_best([m for m in every if is_wanted(m, question)], question)
         methods.sort(key=lambda m: m.role_for(question.mechanism) is Role.LAST)
     steps = tuple(_steps(methods, question.directions))
     if choice is not None:
@@ -137,13 +134,23 @@ def _check_directions(question: Question, bound: Bound, bounded: set[Direction])
         raise ValueError(f"method={question.method!r} does not bound direction={missing}{own}")
 
 
-def _covering(methods: Iterable[Method], question: Question) -> list[Method]:
-    """The methods that cover some point of a batch; all of them for a single point, which they were chosen for."""
+def _covering(question: Question) -> Callable[[Method], bool]:
+    """Whether a method covers some point of a batch; each covers a single point, which it was chosen for.
+
+    Points are made once, and no more of them than it takes to find one.
+    """
     if not question.is_batch or 0 in question.shape:
-        return list(methods)
-    return [
-        m for m in methods if isinstance(m, LaneMethod) or any(m.applies(x.mechanism) for _, x in question.points())
-    ]
+        return lambda method: True
+    seen: list[Mechanism] = []
+    others = (point.mechanism for _, point in question.points())
+
+    def points() -> Iterator[Mechanism]:
+        yield from seen
+        for point in others:
+            seen.append(point)
+            yield point
+
+    return lambda method: isinstance(method, LaneMethod) or any(map(method.applies, points()))
 
 
 def is_wanted(method: Method, question: Question) -> bool:
@@ -162,14 +169,22 @@ def is_wanted(method: Method, question: Question) -> bool:
 
 
 def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
-    """`methods` without upper bounds after an exact one, and in programs without slow ones after the best one."""
+    """`methods` without upper bounds after an exact one, and in programs without slow ones after the best one.
+
+    Of a batch, without those that cover none of its points, which were chosen for others of its kind.
+    """
     found: list[Method] = []
     before: set[Role] = set()
+    covers = _covering(question)
     for method in methods:
+        role = method.role_for(question.mechanism)
         is_outdone = Role.EXACT in before or (Role.BEST_IN_PROGRAMS in before and method.cost > Cost.MICROSECONDS)
-        if not is_outdone or (question.wants_lower and Bound.LOWER in method.ends):
+        is_asked = not is_outdone or (question.wants_lower and Bound.LOWER in method.ends)
+        if (is_asked or role is Role.EXACT) and not covers(method):
+            continue
+        if is_asked:
             found.append(method)
-        before.add(method.role_for(question.mechanism))
+        before.add(role)
     return found
 
 

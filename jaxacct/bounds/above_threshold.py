@@ -21,6 +21,7 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
+    formula_bytes,
     itself,
 )
 from jaxacct._types import Bound, Direction, Ends
@@ -143,6 +144,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             log_delta=_log_delta,
             epsilon=_epsilon,
             numpy=MANY_TOGETHER,
+            lane_bytes=formula_bytes,
             **_OPTIONS,
         ),
         RenyiMethod(
@@ -163,6 +165,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             rdp=with_limits(_gaussian_rdp, near_one=_NEAR_ONE),
             grids=_GRIDS,
             numpy=MANY_TOGETHER,
+            lane_bytes=formula_bytes,
             **_OPTIONS,
         ),
     ),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, MANY_TOGETHER, Cost, ProfileMethod, Role
+from jaxacct._method import BOTH, MANY_TOGETHER, Cost, ProfileMethod, Role, formula_bytes
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._host_line import beside_closed_form
 from jaxacct.bounds._limits import in_closed_form, with_limits
@@ -133,6 +133,7 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
         log_delta=lambda mechanism, epsilon: unamplified_log_delta(mechanism.mechanism, uses(mechanism), epsilon),
         epsilon=lambda mechanism, log_delta: unamplified_epsilon(mechanism.mechanism, uses(mechanism), log_delta),
         numpy=MANY_TOGETHER,
+        lane_bytes=formula_bytes,
         floor=floor,
     )
 
@@ -146,6 +147,7 @@ EXACT = ProfileMethod(
     role=Role.EXACT,
     log_delta=_log_delta,
     numpy=MANY_TOGETHER,
+    lane_bytes=formula_bytes,
     epsilon=_epsilon,
 )
 BOTH_ENDS = beside_closed_form(applies=is_gaussian)

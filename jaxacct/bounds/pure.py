@@ -24,6 +24,7 @@ from jaxacct._method import (
     Query,
     RenyiMethod,
     Role,
+    formula_bytes,
     itself,
 )
 from jaxacct._types import Bound, Direction, Ends
@@ -186,6 +187,7 @@ def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) 
         log_delta=log_delta,
         epsilon=epsilon,
         numpy=MANY_TOGETHER,
+        lane_bytes=formula_bytes,
     )
 
 

@@ -72,8 +72,9 @@ def test_one_point_is_compiled_where_the_plan_says_so(name, monkeypatch):
     [
         (GAUSSIAN, {}, "exact", "the CPU, by NumPy", "one point"),
         (ja.Gaussian([1.0, 2.0, 3.0]), {}, "exact", "the CPU, by NumPy", "together"),
-        (MANY, {}, "exact", "the CPU, by NumPy", "16 at a time"),
-        (ja.Gaussian(np.full(1025, 1.0)), {}, "exact", "the CPU, by a compiled program", "256 at a time"),
+        (MANY, {}, "exact", "the CPU, by NumPy", "together"),
+        (ja.Gaussian(np.full(2000, 1.0)), {}, "exact", "the CPU, by NumPy", "1024 at a time"),
+        (ja.Gaussian(np.full(20_000, 1.0)), {}, "exact", "the CPU, by a compiled program", "16384 at a time"),
         (ja.PoissonSampled(MANY, 0.01, 100), {"precision": math.inf}, "rdp", "the CPU, by a compiled program", None),
         (ja.RandomAllocation(MANY, 100), {}, "exact", "the CPU, by NumPy", "all open points together"),
         (ja.RandomAllocation(MANY, 100), {"precision": math.inf}, "exact", "the CPU, by NumPy", "all open points"),

@@ -17,6 +17,7 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     Role,
+    formula_bytes,
     itself,
     only_where,
 )
@@ -95,6 +96,7 @@ def _method(name: str, directions: tuple[Direction, ...], *, add: bool) -> Profi
         regime="one step",
         cost=Cost.MICROSECONDS,
         numpy=MANY_TOGETHER,
+        lane_bytes=formula_bytes,
         role=only_where(_is_counted, Role.QUICK),
     )
 
