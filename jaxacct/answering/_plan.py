@@ -175,7 +175,7 @@ def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
     """
     found: list[Method] = []
     before: set[Role] = set()
-    covers = _covering(question)
+    covers = _covering(question) if question.is_batch else lambda method: True
     for method in methods:
         role = method.role_for(question.mechanism)
         is_outdone = Role.EXACT in before or (Role.BEST_IN_PROGRAMS in before and method.cost > Cost.MICROSECONDS)
