@@ -1,7 +1,7 @@
 """What has to hold before a release, run one after the other, and a page that says what was run and how it ended.
 
     python bench/release.py checks [--only TEXT ..]         # needs the extra dev; two hours
-    python bench/release.py measurements [--only TEXT ..]   # needs bench-opacus and a quiet machine; two hours
+    python bench/release.py measurements [--only TEXT ..]   # needs bench-opacus, a quiet machine, three hours
 
 RELEASE.md is written after each step and read by the next run, so that the others can be run later, by naming them.
 What was run on another version of the package is left out of it. Each command's output is in build/release/.

@@ -159,6 +159,7 @@ class Together(int):
 
 # for a kernel that needs JAX; for most; for one with better algorithms in NumPy than a program; for a formula
 NO_POINT, FEW_POINTS, ANY_NUMBER, MANY_TOGETHER = 0, FEW_LANES, math.inf, Together(2**14)
+A_FORMULA: dict[str, Any] = {"numpy": MANY_TOGETHER, "lane_bytes": formula_bytes}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -70,7 +70,9 @@ def is_covered(question: Question) -> bool:
 
 def _choices(question: Question) -> tuple[dict[str, Named], list[Method]]:
     """What can be named, and the methods behind it."""
-    every = [*filter(_covering(question), methods_for(question.mechanism, is_batch=question.is_batch))]
+    every = list(methods_for(question.mechanism, is_batch=question.is_batch))
+    if question.is_batch:
+        every = [*filter(_covering(question), every)]
     bounds = (Bound.UPPER, Bound.ESTIMATE, *((Bound.LOWER,) if question.wants_lower else ()))
     found = {_name_of(m, b): Named((m,), b) for b in reversed(bounds) for m in reversed(every) if b in m.ends}
     renyi = tuple(m for m in every if isinstance(m, RenyiMethod))
@@ -135,12 +137,10 @@ def _check_directions(question: Question, bound: Bound, bounded: set[Direction])
 
 
 def _covering(question: Question) -> Callable[[Method], bool]:
-    """Whether a method covers some point of a batch; each covers a single point, which it was chosen for.
+    """Whether a method covers some point of a batch; methods of a single point were chosen for it.
 
-    Points are made once, and no more of them than it takes to find one.
+    Points are made once, and no more of them than it takes to find one that is covered.
     """
-    if not question.is_batch or 0 in question.shape:
-        return lambda method: True
     seen: list[Mechanism] = []
     others = (point.mechanism for _, point in question.points())
 
@@ -150,7 +150,7 @@ def _covering(question: Question) -> Callable[[Method], bool]:
             seen.append(point)
             yield point
 
-    return lambda method: isinstance(method, LaneMethod) or any(map(method.applies, points()))
+    return lambda method: isinstance(method, LaneMethod) or 0 in question.shape or any(map(method.applies, points()))
 
 
 def is_wanted(method: Method, question: Question) -> bool:
@@ -175,16 +175,14 @@ def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
     """
     found: list[Method] = []
     before: set[Role] = set()
-    covers = _covering(question) if question.is_batch else lambda method: True
+    covers = _covering(question) if question.is_batch else None
     for method in methods:
         role = method.role_for(question.mechanism)
         is_outdone = Role.EXACT in before or (Role.BEST_IN_PROGRAMS in before and method.cost > Cost.MICROSECONDS)
         is_asked = not is_outdone or (question.wants_lower and Bound.LOWER in method.ends)
-        if (is_asked or role is Role.EXACT) and not covers(method):
-            continue
-        if is_asked:
+        if is_asked and (covers is None or covers(method)):
             found.append(method)
-        before.add(role)
+            before.add(role)
     return found
 
 
@@ -281,7 +279,7 @@ def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[
         return f"the {platform().upper()}, by a compiled program", at_once, reason
     if num_points == 1:
         return _NUMPY, _ONE, "NumPy answers one point before a program is compiled"
-    return _NUMPY, _chunks(way, num_points), "NumPy answers so few points before a program is compiled"
+    return _NUMPY, _chunks(way, num_points), "NumPy answers these points sooner than a program is compiled"
 
 
 def _on_host(method: Method, question: Question, num_points: int) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxacct._jax import Array, jax
-from jaxacct._method import BOTH, MANY_TOGETHER, Cost, RenyiMethod, formula_bytes
+from jaxacct._method import A_FORMULA, BOTH, Cost, RenyiMethod
 from jaxacct.bounds._orders import mixed
 from jaxacct.special._namespace import xp
 
@@ -57,7 +57,6 @@ def in_closed_form(theorem: str, rdp: _Curve, **options: Any) -> RenyiMethod:
         directions=BOTH,
         cost=Cost.MICROSECONDS,
         rdp=rdp,
-        numpy=MANY_TOGETHER,
-        lane_bytes=formula_bytes,
+        **A_FORMULA,
         **(grids | options),
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxacct._method import (
+    A_FORMULA,
     BOTH,
     MANY_TOGETHER,
     Bracketing,
@@ -21,7 +22,6 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     RenyiMethod,
-    formula_bytes,
     itself,
 )
 from jaxacct._types import Bound, Direction, Ends
@@ -143,8 +143,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             theorem=f"{_LYU}; Kairouz, Oh & Viswanath 2015, Theorem 2.4",
             log_delta=_log_delta,
             epsilon=_epsilon,
-            numpy=MANY_TOGETHER,
-            lane_bytes=formula_bytes,
+            **A_FORMULA,
             **_OPTIONS,
         ),
         RenyiMethod(
@@ -164,8 +163,7 @@ METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
             theorem=f"Zhu & Wang 2020; {_PROVED}",
             rdp=with_limits(_gaussian_rdp, near_one=_NEAR_ONE),
             grids=_GRIDS,
-            numpy=MANY_TOGETHER,
-            lane_bytes=formula_bytes,
+            **A_FORMULA,
             **_OPTIONS,
         ),
     ),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, MANY_TOGETHER, Cost, ProfileMethod, Role, formula_bytes
+from jaxacct._method import A_FORMULA, BOTH, Cost, ProfileMethod, Role
 from jaxacct.bounds._distribution import loss_distribution
 from jaxacct.bounds._host_line import beside_closed_form
 from jaxacct.bounds._limits import in_closed_form, with_limits
@@ -132,8 +132,7 @@ def unamplified(uses: Callable[[Any], Any]) -> ProfileMethod:
         cost=Cost.MICROSECONDS,
         log_delta=lambda mechanism, epsilon: unamplified_log_delta(mechanism.mechanism, uses(mechanism), epsilon),
         epsilon=lambda mechanism, log_delta: unamplified_epsilon(mechanism.mechanism, uses(mechanism), log_delta),
-        numpy=MANY_TOGETHER,
-        lane_bytes=formula_bytes,
+        **A_FORMULA,
         floor=floor,
     )
 
@@ -146,8 +145,7 @@ EXACT = ProfileMethod(
     applies=is_gaussian,
     role=Role.EXACT,
     log_delta=_log_delta,
-    numpy=MANY_TOGETHER,
-    lane_bytes=formula_bytes,
+    **A_FORMULA,
     epsilon=_epsilon,
 )
 BOTH_ENDS = beside_closed_form(applies=is_gaussian)

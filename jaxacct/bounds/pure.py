@@ -13,8 +13,8 @@ from typing import Any
 
 from jaxacct._jax import Array, jax
 from jaxacct._method import (
+    A_FORMULA,
     BOTH,
-    MANY_TOGETHER,
     Bracketing,
     BracketMethod,
     Cost,
@@ -24,7 +24,6 @@ from jaxacct._method import (
     Query,
     RenyiMethod,
     Role,
-    formula_bytes,
     itself,
 )
 from jaxacct._types import Bound, Direction, Ends
@@ -186,8 +185,7 @@ def _profile(name: str, theorem: str, log_delta: _Function, epsilon: _Function) 
         cost=Cost.MICROSECONDS,
         log_delta=log_delta,
         epsilon=epsilon,
-        numpy=MANY_TOGETHER,
-        lane_bytes=formula_bytes,
+        **A_FORMULA,
     )
 
 

@@ -168,6 +168,15 @@ def test_a_batch_and_its_points_are_answered_alike(ask, target, noise, steps, se
         np.testing.assert_allclose(ask(every, target), alone, rtol=1e-6)
 
 
+def test_points_of_a_formula_are_answered_alike_wherever_they_are():
+    """A thousand at a time, and the rest."""
+    noise = np.geomspace(0.5, 50.0, 2000)
+    found = ja.epsilon(ja.Gaussian(noise), 1e-6)
+    for at in (0, 1023, 1024, 1999):
+        alone = ja.epsilon_interval(ja.Gaussian(noise[at]), 1e-6)
+        assert alone.lower <= found[at] <= alone.upper * (1.0 + 1e-12)
+
+
 @pytest.mark.parametrize(("noise", "steps", "selected", "delta"), [(1.35, 9, 5, 2.5e-9), (1.2, 10, 5, 5.4e-9)])
 def test_the_direction_that_decides_in_the_end_is_looked_at_closely(noise, steps, selected, delta):
     """To remove a record seemed to lose more, until a sharper method than the reduction came."""

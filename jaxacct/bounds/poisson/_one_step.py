@@ -8,8 +8,8 @@ import numpy as np
 
 from jaxacct._jax import jax
 from jaxacct._method import (
+    A_FORMULA,
     BOTH,
-    MANY_TOGETHER,
     Bracketing,
     BracketMethod,
     Cost,
@@ -17,7 +17,6 @@ from jaxacct._method import (
     ProfileMethod,
     Query,
     Role,
-    formula_bytes,
     itself,
     only_where,
 )
@@ -95,8 +94,7 @@ def _method(name: str, directions: tuple[Direction, ...], *, add: bool) -> Profi
         epsilon=epsilon,
         regime="one step",
         cost=Cost.MICROSECONDS,
-        numpy=MANY_TOGETHER,
-        lane_bytes=formula_bytes,
+        **A_FORMULA,
         role=only_where(_is_counted, Role.QUICK),
     )
 

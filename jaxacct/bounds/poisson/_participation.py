@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct._jax import jax
-from jaxacct._method import BOTH, MANY_TOGETHER, Bracketing, BracketMethod, Cost, ProfileMethod, Query, formula_bytes
+from jaxacct._method import A_FORMULA, BOTH, Bracketing, BracketMethod, Cost, ProfileMethod, Query
 from jaxacct._types import Direction, Ends
 from jaxacct.conversion import delta_from_log
 from jaxacct.mechanisms import PoissonSampled
@@ -116,8 +116,7 @@ PARTICIPATION = ProfileMethod(
     log_delta=gaussian_log_delta,
     epsilon=_gaussian_epsilon,
     floor=_floor,
-    numpy=MANY_TOGETHER,
-    lane_bytes=formula_bytes,
+    **A_FORMULA,
 )
 # for bases that no other method answers on lanes, where this alone would pass for a bound
 PARTICIPATION_ON_HOST = participation_on_host(_of_steps, _FACTS["theorem"])
