@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, only_analysed
-from jaxacct._sharing import once
+from jaxacct._sharing import once, shared
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._number_of_runs import NumberOfRuns, regular_shape
 from jaxacct.bounds._parts import is_scalar
@@ -226,6 +226,7 @@ class Selection:
         return 0.0
 
 
+@shared()  # dozens of questions about one run
 def _bracket(
     mechanism: PrivateSelection, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
