@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Method, Query, itself
+from jaxacct._sharing import shared
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds import allocation
 from jaxacct.bounds._distribution import Distribution, loss_distribution, parts_by_laws
@@ -85,6 +86,7 @@ def _one_epsilon(
     return Ends(_sampled(lower, prob, direction).lower, _sampled(upper, prob, direction).upper)
 
 
+@shared()  # several questions about one run
 def _one_run(mechanism: PoissonSampled, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
     """The ends in each direction asked, of a run that is sampled once."""
     run, prob = mechanism.mechanism, float(mechanism.sampling_prob)

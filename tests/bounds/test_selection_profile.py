@@ -83,7 +83,8 @@ def test_more_runs_than_doubles_tell_lose_everything():
 def test_a_mean_of_one_is_one_run(shape):
     for run in (ja.Gaussian(1.0), ja.PoissonSampled(ja.Laplace(0.5), 0.1, 20), ja.EpsilonDelta(1.0, 1e-7)):
         found = ja.epsilon_interval(ja.PrivateSelection(run, 1.0, shape), 1e-5)
-        assert found.upper == pytest.approx(ja.epsilon(run, 1e-5), rel=1e-6)
+        one = ja.epsilon_interval(run, 1e-5)
+        assert one.lower <= found.upper <= (1.0 + 1e-6) * one.upper  # questions about a run may tell more than one does
         assert found.analysis_lower >= 0.98 * found.upper
 
 
