@@ -24,6 +24,7 @@ from jaxacct.special._logspace import (
     logexpm1,
     map_rows,
     one_minus_exp,
+    series_of_excess,
     softplus,
 )
 from jaxacct.special._namespace import (
@@ -117,6 +118,7 @@ __all__ = [
     "rows_from",
     "rows_times",
     "rows_times_rows",
+    "series_of_excess",
     "shown",
     "shown_down",
     "sinh",

@@ -47,12 +47,24 @@ def log_or_minus_inf(x: Any) -> Any:
         return np.log(np.maximum(x, 0.0))
 
 
-def one_minus_exp(t: jax.Array) -> jax.Array:
-    """1 - e^-t for 0 <= t <= 0.35, relative error 2^-51, by a series: XLA's expm1 costs four exponentials."""
-    series = xp.ones_like(t)
+def one_minus_exp(t: Any, fallen: Any) -> Any:
+    """1 - e^-t for t >= 0, within 10 ULP, where `fallen` is e^-t: near 0 by a series, as XLA's expm1 takes longer."""
+    if not is_jax(t):
+        return -np.expm1(-t)
+    near = xp.minimum(t, 0.35)
+    series = xp.ones_like(near)
     for m in range(13, 1, -1):
-        series = 1.0 - t / m * series
-    return t * series
+        series = 1.0 - near / m * series
+    return xp.where(t < 0.35, near * series, 1.0 - fallen)
+
+
+def series_of_excess(power: Any, x: Any) -> Any:
+    """((1+x)^a - 1 - a x) / (a (a-1)/2 x^2) for (1 + |a|) |x| <= 0.05, by a series; of the shape of `x`."""
+    series = xp.ones_like(x)
+    for m in range(13, 2, -1):  # 1 + (a-2)/3 x (1 + (a-3)/4 x (..)); in place, where NumPy's arrays are long
+        series *= (power - m + 1.0) / m * x
+        series += 1.0
+    return series
 
 
 def exp_or_inf(x: Any) -> Any:

@@ -56,9 +56,10 @@ class _Namespace:
 
             @functools.wraps(on_host)
             def found(*args: Any, **rest: Any) -> Any:
-                if _HOST.issuperset(map(type, args)) or not is_jax(args):
-                    return on_host(*args, **rest)
-                return (own or getattr(jnp, name))(*args, **rest)
+                for arg in args:
+                    if type(arg) not in _HOST and is_jax(arg):
+                        return (own or getattr(jnp, name))(*args, **rest)
+                return on_host(*args, **rest)
 
         setattr(self, name, found)  # next time without this function
         return found

@@ -11,7 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxacct._jax import jax
-from jaxacct.special import ULP, log1mexp, log1p, log_normal_tail, log_sum_exp, map_rows, one_minus_exp, softplus, up
+from jaxacct.special import (
+    ULP,
+    log1mexp,
+    log1p,
+    log_normal_tail,
+    log_sum_exp,
+    map_rows,
+    one_minus_exp,
+    series_of_excess,
+    softplus,
+    up,
+)
 from jaxacct.special._namespace import stop_gradient, xp
 
 # They steer speed and tightness: the errors of the step and of the window are added. The bound on rounding covers sums
@@ -71,17 +82,14 @@ def sampled_gaussian_add_rdp(
     def row(b: jax.Array) -> jax.Array:
         small = xp.abs(x) * (b + 1.0) < 0.05
         xs = xp.where(small, x, 0.0)
-        series = xp.ones_like(xs)
-        for m in range(13, 2, -1):  # (1+x)^-b - 1 + b x = b(b+1)/2 x^2 (1 - (b+2)/3 x (1 - (b+3)/4 x (..)))
-            series = 1.0 - (b + m - 1.0) / m * xs * series
         t = b * log_ratio
         fallen = xp.exp(-t)
-        decay = xp.where(t < 0.35, one_minus_exp(xp.minimum(t, 0.35)), 1.0 - fallen)
+        decay = one_minus_exp(t, fallen)
         rising = x < 0.0
         # a factor (1+x)^-b is taken out where it exceeds 1
         other = xp.where(rising, decay + b * x * fallen, b * x - decay)
         half_square = 0.5 * b * (b + 1.0)
-        value = xp.maximum(xp.where(small, half_square * xs * xs * series, other), 1e-300)
+        value = xp.maximum(xp.where(small, half_square * xs * xs * series_of_excess(-b, xs), other), 1e-300)
         exponent = log_weight + xp.where(rising & ~small, t, 0.0)
         # f <= b x there, of which the factor x may be no double
         value, exponent = xp.where(huge, b, value), xp.where(huge, log_weight + log_q + log_y, exponent)

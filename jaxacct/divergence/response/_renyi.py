@@ -29,7 +29,7 @@ from jaxacct.divergence.response._lattice_comb import (
     right_reach,
     stride,
 )
-from jaxacct.special import ULP, log1p, map_rows, one_minus_exp, sinh, softplus
+from jaxacct.special import ULP, log1p, map_rows, one_minus_exp, series_of_excess, sinh, softplus
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding, product_error
 from jaxacct.special._namespace import stop_gradient, xp
 
@@ -201,15 +201,13 @@ def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[
     """
     small = (1.0 + xp.abs(power)) * xp.abs(x) < 0.05
     y = xp.where(small, x, 0.0)
-    series = xp.ones_like(y)
-    for m in range(13, 2, -1):  # a(a-1)/2 x^2 (1 + (a-2)/3 x (1 + (a-3)/4 x (..)))
-        series = 1.0 + (power - m + 1.0) / m * y * series
+    series = series_of_excess(power, y)
     y = xp.where(small, 1.0, x)
     weight, slope = xp.where(power > 0, 1.0 + y, 1.0), xp.where(power > 0, power - 1.0, power)
     exponent = slope * xp.where(small, xp.log(2.0), log_ratio)
     size = xp.abs(exponent)
     fallen = xp.exp(-size)  # a factor e^max(exponent, 0) is taken out, since it may overflow
-    growth = weight * xp.where(size < 0.35, -one_minus_exp(xp.minimum(size, 0.35)), fallen - 1.0)
+    growth = weight * -one_minus_exp(size, fallen)
     rising = exponent > 0
     far = xp.where(rising, -growth - fallen * slope * y, growth - slope * y)
     value = xp.where(small, 0.5 * power * (power - 1.0) * x * x * series, xp.maximum(far, 0.0))
