@@ -5,7 +5,7 @@ import sys
 import time
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 
 from jaxacct._types import Piece, SlowWarning
 
@@ -32,7 +32,7 @@ class _Loop:
         _say(f"this takes long: {self.ahead} more {self.of}, about {each:.1g} seconds each", outer)
 
 
-def with_slow_warning(pieces: Iterable[Piece], of: str, count: int) -> Iterator[Piece]:
+def with_slow_warning(pieces: Iterable[Piece], of: str, count: int) -> Generator[Piece, None, None]:
     """Yields the `pieces` of an answer, with a `SlowWarning` if about `count` of them take long.
 
     The warning comes once, after the first few pieces. A loop inside another one does not warn once either of them has.

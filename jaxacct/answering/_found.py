@@ -123,7 +123,10 @@ class Found:
         """Where the bracket of what is analysed is as narrow as asked, bool of the question's shape."""
         if self.question.is_traced:
             return np.zeros(self.question.shape, bool)
-        width = _QUICK_WIDTH if self.question.is_quick else self.question.width
+        return self.settled_within(_QUICK_WIDTH if self.question.is_quick else self.question.width)
+
+    def settled_within(self, width: float) -> Any:
+        """Where the bracket of what is analysed has at most this relative `width`, bool of the question's shape."""
         with np.errstate(invalid="ignore", over="ignore"):
             return self.high - self.analysis_low <= width * self.analysis_low
 

@@ -47,6 +47,8 @@ _CLOSE = 0.9  # the mechanism's lower end over its upper end from which no weake
 # relative widths beyond which points are asked both together and one by one: how far the two may differ; and, where one
 # engine does both, how much a point may suffer from those beside it
 _SAME, _ENOUGH = 1e-6, 1e-3
+# Relative width from which one of many questions is not asked of Renyi divergences too: these are further off.
+_RENYI = {Query.EPSILON: 0.01, Query.DELTA: 0.5}
 
 
 def answer(question: Question) -> Found:
@@ -151,6 +153,8 @@ def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], le
         hopeless = hopeless | (bracket.upper <= largest(before))
     if isinstance(method, RenyiMethod):
         hopeless = hopeless | (least_order > method.up_to_order)
+        if found.question.share < 1.0:
+            hopeless = hopeless | found.settled_within(_RENYI[found.question.query])
     todo = ~settled & ~(hopeless & (bracket.source >= 0))
     # closed forms are exact in the limits of a scheme, where a bracket may lie above them
     if isinstance(method, ProfileMethod) and method.floor is not None and method.directions == BOTH and settled.any():

@@ -12,6 +12,7 @@ bounded at once: the profile of a run, delta(epsilon), is the larger of its two 
 docs/numerics/selection.md; the idea is Koskela, Redberg & Wang's (2024, "Privacy profiles for private selection").
 """
 
+import contextlib
 import functools
 import itertools
 import math
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, only_analysed
+from jaxacct._patience import with_slow_warning
 from jaxacct._sharing import once, shared
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._number_of_runs import NumberOfRuns, regular_shape
@@ -41,6 +43,7 @@ _NEAR = 0.5  # log of delta(epsilon - r) of one over that of the next cell, wher
 _PROBE = 0.05  # from there to where the slope of log delta is measured
 _STEPS = (1.1, 2.0, 4.0)  # times the distance that the slope suggests, to a point below the root
 _REST = 2.0**-12  # of delta: ranks that may add no more than this are not told apart
+_NUM_QUESTIONS = 60  # about, about a run: said where they take long
 _MORE = (1.001, 1.1, 2.0, 8.0)  # than delta / mean, tried for lower ends
 
 
@@ -231,8 +234,13 @@ def _bracket(
     mechanism: PrivateSelection, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
     run, found = mechanism.mechanism, {}
+    known: set[Query] = set()
+    questions = with_slow_warning(itertools.repeat(None), "questions about one run", _NUM_QUESTIONS)
 
     def ask(query: Query, target: float, **options: Any) -> Ends[float]:
+        if query in known:  # the first of a kind makes what the others share: its time is no measure
+            next(questions, None)
+        known.add(query)
         return at.ask(run, query, target, query.width, share=_SHARE, **options)
 
     def make() -> Selection:
@@ -248,7 +256,7 @@ def _bracket(
         if query is Query.EPSILON
         else (selection.delta, selection.least_delta)
     )
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), contextlib.closing(questions):
         upper = above(target)
         for direction in at.known:
             named = direction if len(run.directions) > 1 else None
