@@ -33,7 +33,7 @@ _KNOTS = 8.0  # knots for one scale of the loss
 _FIRST_KNOTS = 6.0 * _KNOTS  # after which they are laid by how fast delta falls
 _FALL = 0.5  # natural logarithms between knots in the tail
 _MOST_KNOTS = 400  # in all
-_HALFWAY = 0.5  # of the largest epsilon: where the time that one delta takes is measured
+_MOST_HALVINGS = 8  # of the largest epsilon, to where the time that one delta takes is measured
 _LARGEST = 250.0  # nats, of an epsilon
 _MOST_HALVES = 6  # of an epoch, each half of what is left
 _LITTLE = 0.5  # gamma t below which hardly anything is gained
@@ -283,8 +283,10 @@ def knots(profile: Callable[[float], float], goal: float, high: float, finer: fl
         _KNOTS * finer
     )  # of a normal loss, delta at 0 is .4 of the deviation
     step = closest
-    # those of larger epsilons take the longest
-    tried(lambda: profile(_HALFWAY * high), "deltas", min(_MOST_KNOTS, int(_FIRST_KNOTS - math.log(goal) / _FALL)))
+    count = min(_MOST_KNOTS, int(_FIRST_KNOTS - math.log(goal) / _FALL))
+    for halvings in range(1, _MOST_HALVINGS):  # the last knots take the longest, those beyond them no time
+        if tried(lambda at=high * 0.5**halvings: profile(at), "deltas", count) > goal:  # type: ignore[misc]
+            break
     while deltas[-1] > goal and epsilons[-1] < high and len(deltas) < _MOST_KNOTS:
         epsilons.append(min(epsilons[-1] + step, high))
         deltas.append(min(deltas[-1], profile(epsilons[-1])))
