@@ -28,14 +28,12 @@ from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._number_of_runs import NumberOfRuns, regular_shape
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.mechanisms import PrivateSelection
-from jaxacct.special import down, up
+from jaxacct.special import crossing, down, up
 
 THEOREM = "the privacy profile of one run, docs/numerics/selection.md; after Koskela, Redberg & Wang 2024"
 
 # What follows steers tightness only.
 _SHARE = 0.03  # of the work of one question that each question about a run may take
-_CLOSE = 1e-6  # relative distance of the ends around a root where they are close enough
-_NUM_STEPS = 30  # at most, towards a root
 _NUM_LINES, _LINES = 7, 3.0  # lines e^h u + delta(h) beside the first; how many up to where delta(h) is _LINE of its
 _LINE = 0.06
 _NUM_CELLS = 9  # of ranks, by their r
@@ -45,30 +43,6 @@ _STEPS = (1.1, 2.0, 4.0)  # times the distance that the slope suggests, to a poi
 _REST = 2.0**-12  # of delta: ranks that may add no more than this are not told apart
 _NUM_QUESTIONS = 60  # about, about a run: said where they take long
 _MORE = (1.001, 1.1, 2.0, 8.0)  # than delta / mean, tried for lower ends
-
-
-def _crossing(value: Callable[[float], float], low: float, high: float) -> float:
-    """The least point found at which `value`, which falls, is at most 0, as it must be at `high`; by false positions.
-
-    An end that stays twice counts half (the Illinois rule); no step ends nearer to an end than they may stay apart.
-    """
-    at_low, at_high, stayed = value(low), value(high), 0
-    if at_low <= 0.0:
-        return low
-    for _ in range(_NUM_STEPS):
-        near = 0.5 * _CLOSE * high
-        if high - low <= 2.0 * near:
-            break
-        share = at_low / (at_low - at_high) if math.isfinite(at_low - at_high) and at_low > at_high else 0.5
-        x = min(max(low + (high - low) * share, low + near), high - near)
-        here = value(x)
-        if here <= 0.0:
-            high, at_high = x, here
-            at_low, stayed = (0.5 * at_low if stayed < 0 else at_low), -1
-        else:
-            low, at_low = x, here
-            at_high, stayed = (0.5 * at_high if stayed > 0 else at_high), 1
-    return high
 
 
 def _log(x: float) -> float:
@@ -133,7 +107,7 @@ class Selection:
 
         high = up(math.log1p(total / odds), 16)  # delta(h) is at most `total`
         low = math.log1p(self.profile(high) / odds)  # and, below it, at least this
-        h = _crossing(excess, min(low, high), high)
+        h = crossing(excess, min(low, high), high)
         return h, self.profile(h)
 
     def log_ratio(self, rank: float) -> float:
@@ -202,7 +176,7 @@ class Selection:
             return high
         steps = (more * gain / slope for more in _STEPS) if slope > 0.0 else ()
         low = next((high - step for step in steps if step < high and excess(high - step) > 0.0), 0.0)
-        return _crossing(excess, low, high)
+        return crossing(excess, low, high)
 
     def _least_density(self, epsilon: float) -> float:
         """f'(1 - P(S)), rounded down, S the outputs of losses above `epsilon`: (1 - 1/e) P(S) <= delta(epsilon - 1)."""

@@ -5,6 +5,7 @@ Ganesh 2024, "Tight group-level DP guarantees for DP-SGD with sampling via mixtu
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -31,11 +32,12 @@ from jaxacct.mechanisms import (
     Skellam,
 )
 from jaxacct.mechanisms._base import Mechanism
-from jaxacct.special import LEAST_NORMAL, binomial_masses, bisect, first_doubling, grown
+from jaxacct.special import LEAST_NORMAL, binomial_masses, bisect, crossing, first_doubling, grown
 
 _DOWN = 1.0 - 2.0**-50  # rounds a quotient of a noise multiplier down
 _MOST_EPSILON = 2.0**10  # nats: no larger epsilon is tried one record after the other
-_NUM_HALVINGS = 24  # of the bracket of that epsilon
+_CLOSE = 1e-7  # relative distance of the ends around that epsilon
+_NUM_DELTAS = 24  # about, of a search, and at most of a fixed point
 _RUNG, _MOST_RUNGS = math.sqrt(2.0), 32  # ratio of the smaller epsilons that are tried, and their number
 _RISE = 2.0  # where delta has risen by this factor towards smaller epsilons, no more of them are tried
 _OVER = 1.0 + 2.0**-20  # factor on an epsilon that is approached from below
@@ -117,14 +119,19 @@ def _one_after_the_other(
     known = query.worst if whole is None else at.ask(whole, query, target, at.width, wants_lower=False).upper
 
     share = 1.0 if query is Query.DELTA else _SHARE
-    deltas = with_slow_warning(itertools.repeat(None), "deltas of a search", _NUM_HALVINGS)
+    deltas = with_slow_warning(itertools.repeat(None), "deltas of a search", _NUM_DELTAS)
 
     def of_one(epsilon: float) -> float:
         next(deltas)
         return at.ask(run, Query.DELTA, _share_down(epsilon, size), 1e-2, wants_lower=False, share=share).upper
 
+    @functools.cache
     def delta(epsilon: float) -> float:
         return of_all(of_one(epsilon), epsilon)
+
+    def excess(epsilon: float) -> float:
+        height = math.log(max(delta(epsilon), LEAST_NORMAL)) - math.log(max(target, LEAST_NORMAL))
+        return max(height, LEAST_NORMAL) if delta(epsilon) > target else min(height, 0.0)
 
     def of_all(one: float, epsilon: float) -> float:
         log_growth = epsilon - epsilon / size + math.log(size) if epsilon < 1e-6 else _log_growth(epsilon, size)
@@ -147,7 +154,7 @@ def _one_after_the_other(
     def fixed_point() -> float:
         """The least epsilon, approached from below: m times that of one record, at the delta left by the last one."""
         epsilon = 0.0
-        for _ in range(_NUM_HALVINGS):
+        for _ in range(_NUM_DELTAS):
             most = target / size if epsilon == 0.0 else target * math.exp(-_log_growth(epsilon, size))
             one = at.ask(run, Query.EPSILON, max(most, LEAST_NORMAL), 1e-3, wants_lower=False, share=share).upper
             epsilon = max(epsilon, size * one)
@@ -157,11 +164,11 @@ def _one_after_the_other(
 
     if delta(0.0) <= target:
         return dict.fromkeys(at.known, Ends(0.0, 0.0))
-    high = first_doubling(lambda epsilon: delta(epsilon) <= target, limit=_MOST_EPSILON).upper
+    low, high = first_doubling(lambda epsilon: delta(epsilon) <= target, limit=_MOST_EPSILON)
     if math.isinf(high):  # it may hold only at smaller epsilons, between those that were tried
         high = fixed_point()
     else:
-        high = bisect(lambda epsilon: delta(epsilon) <= target, high, 0.0, num_steps=_NUM_HALVINGS)
+        high = crossing(excess, low, high, close=_CLOSE)
         for epsilon in _smaller(high):
             value = delta(epsilon)
             if value > _RISE * target:

@@ -8,7 +8,7 @@ outward rounding of sums and products run on the host only; the latter takes and
 from jaxacct.special._binomial import LOG_2PI, binomial_rate, log_binomial_pmf, pmf_rounding
 from jaxacct.special._binomial_tail import binomial_tail
 from jaxacct.special._binomial_window import binomial_window, log_binomial_weights
-from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, first_doubling
+from jaxacct.special._bisection import bisect, bisect_lanes, bisect_whole, crossing, first_doubling
 from jaxacct.special._chirp import turned_sums
 from jaxacct.special._chord import at_real_orders
 from jaxacct.special._circular import complex_exp, complex_log, cos_and_sin, turn, vector_cos_and_sin
@@ -77,6 +77,7 @@ __all__ = [
     "complex_exp",
     "complex_log",
     "cos_and_sin",
+    "crossing",
     "down",
     "erfcx",
     "exp_or_inf",

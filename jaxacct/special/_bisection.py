@@ -1,4 +1,4 @@
-"""Bisection that returns the end known to be safe.
+"""Bisection and false positions, which return the end known to be safe.
 
 A root lies between a point where a condition holds and one where it does not. The first of these is moved towards the
 other and returned: always a point at which the condition was found to hold, so that no rounding of the condition makes
@@ -15,6 +15,8 @@ import numpy as np
 
 from jaxacct._jax import Array, jax, jnp
 from jaxacct._types import Ends
+
+_MOST_STEPS = 30  # of false positions
 
 
 def bisect(holds: Callable[[float], bool], safe: float, other: float, *, num_steps: int) -> float:
@@ -71,6 +73,31 @@ def bisect_lanes(holds: Callable[[Any], Any], safe: Any, other: Any, *, num_step
     for step in range(num_steps):
         ends = halve(step, ends)
     return ends[0]
+
+
+def crossing(value: Callable[[float], float], low: float, high: float, *, close: float = 1e-6) -> float:
+    """The least point found at which `value`, which falls, is at most 0, as it must be at `high`; by false positions.
+
+    An end that stays twice counts half (the Illinois rule). It ends where the ends of the bracket are within `close`
+    times the upper one, and no step ends nearer to an end than that allows.
+    """
+    at_low, at_high, stayed = value(low), value(high), 0
+    if at_low <= 0.0:
+        return low
+    for _ in range(_MOST_STEPS):
+        near = 0.5 * close * high
+        if high - low <= 2.0 * near:
+            break
+        share = at_low / (at_low - at_high) if math.isfinite(at_low - at_high) and at_low > at_high else 0.5
+        x = min(max(low + (high - low) * share, low + near), high - near)
+        here = value(x)
+        if here <= 0.0:
+            high, at_high = x, here
+            at_low, stayed = (0.5 * at_low if stayed < 0 else at_low), -1
+        else:
+            low, at_low = x, here
+            at_high, stayed = (0.5 * at_high if stayed > 0 else at_high), 1
+    return high
 
 
 def first_doubling(holds: Callable[[float], bool], *, limit: float) -> Ends[float]:

@@ -9,7 +9,8 @@ from support.numbers_of_runs import generating, of_all_orders
 
 import jaxacct as ja
 from jaxacct._sharing import shared
-from jaxacct.bounds._selection_profile import Selection, _crossing
+from jaxacct.bounds._selection_profile import Selection
+from jaxacct.special import crossing
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")
 SELECTIONS = [(m, s) for m in (1.3, 6.0, 80.0) for s in (-0.5, 0.0, 1.0, 3.0, math.inf)]
@@ -103,7 +104,7 @@ def test_no_more_than_by_divergences(mean, shape):
 
 @pytest.mark.parametrize("fn", [lambda x: 3.0 - x, lambda x: 1.0 - x**9, lambda x: math.inf if x < 2.7 else -math.inf])
 def test_a_crossing_is_on_the_safe_side(fn):
-    found = _crossing(fn, 0.0, 5.0)
+    found = crossing(fn, 0.0, 5.0)
     exact = optimize.brentq(lambda x: math.copysign(1.0, fn(x)), 0.0, 5.0)
     assert fn(found) <= 0.0
     assert exact - 1e-12 <= found <= exact * (1 + 1e-5)
