@@ -203,6 +203,8 @@ def _attacked(of: Asked, answer: float, rng: np.random.Generator, ask: Asker) ->
 
 def errors_of_pair(epsilon: float, delta: float, rate: float) -> float:
     """The least rate of missed records beside `rate` false alarms of what is (epsilon, delta)-private."""
+    if math.isinf(epsilon):  # no pair is certified
+        return 0.0
     growth = math.exp(min(epsilon, 700.0))
     return max(0.0, 1.0 - delta - growth * rate, (1.0 - delta - rate) / growth)
 
