@@ -119,14 +119,12 @@ class Found:
         """The answer from below, of what was analysed."""
         return largest([bracket.analysis for bracket in self.brackets.values()])
 
-    def settled(self) -> Any:
-        """Where the bracket of what is analysed is as narrow as asked, bool of the question's shape."""
+    def settled(self, width: float | None = None) -> Any:
+        """Where the bracket of what is analysed is as narrow as asked, or as `width`, bool of the question's shape."""
         if self.question.is_traced:
             return np.zeros(self.question.shape, bool)
-        return self.settled_within(_QUICK_WIDTH if self.question.is_quick else self.question.width)
-
-    def settled_within(self, width: float) -> Any:
-        """Where the bracket of what is analysed has at most this relative `width`, bool of the question's shape."""
+        if width is None:
+            width = _QUICK_WIDTH if self.question.is_quick else self.question.width
         with np.errstate(invalid="ignore", over="ignore"):
             return self.high - self.analysis_low <= width * self.analysis_low
 

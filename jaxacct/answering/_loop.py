@@ -154,7 +154,7 @@ def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], le
     if isinstance(method, RenyiMethod):
         hopeless = hopeless | (least_order > method.up_to_order)
         if found.question.share < 1.0:
-            hopeless = hopeless | found.settled_within(_RENYI[found.question.query])
+            hopeless = hopeless | found.settled(_RENYI[found.question.query])
     todo = ~settled & ~(hopeless & (bracket.source >= 0))
     # closed forms are exact in the limits of a scheme, where a bracket may lie above them
     if isinstance(method, ProfileMethod) and method.floor is not None and method.directions == BOTH and settled.any():
