@@ -319,6 +319,8 @@ _COMPOSED = (
         PURE_ROUNDS,
     ),
     Mutant("bounds/shuffle/_pure_rounds.py", "np.logaddexp(a, b)", "np.maximum(a, b)", PURE_ROUNDS),
+    Mutant("bounds/shuffle/_pure_rounds.py", ".upper <= epsilon)", ".upper >= epsilon)", PURE_ROUNDS),
+    Mutant("bounds/shuffle/_pure_rounds.py", "_UNSEEN = 2.0**-40", "_UNSEEN = 1.0", PURE_ROUNDS),
     Mutant("bounds/_equal_rounds.py", "rounds = sum(", "rounds = max(", EQUAL_ROUNDS),
     Mutant("bounds/shuffle/_pure_rounds.py", "asked.log_total <= math.log(delta) else", "delta else", PURE_ROUNDS),
     Mutant(
@@ -1422,6 +1424,8 @@ ORDERS = "tests/bounds/test_selection_profile.py -k 'order or mean_of_one'"
 COMPOSED_RUNS = "tests/bounds/test_selection_distribution.py"
 LOSSES = "tests/bounds/test_selection_profile.py -k order_by_losses"
 BELOW = "tests/bounds/test_selection_profile.py -k no_order"
+SAME_DIGITS = "tests/bounds/test_selection_profile.py -k asked_before"
+NEAR_A_CROSSING = "tests/bounds/test_selection_profile.py -k crossing"
 PURE_SELECTION = "tests/bounds/test_selection.py -k pure_delta"
 _BATCHES = (
     Mutant("special/_binomial_tail.py", "/ (1.0 - ratio) * _ROUND_UP", "* _ROUND_UP", BATCHES),
@@ -1520,6 +1524,9 @@ _BATCHES = (
     Mutant("bounds/_selection_profile.py", "self.law.beyond(left), self", "0.5 * self.law.beyond(left), self", LOSSES),
     Mutant("bounds/_selection_profile.py", "self.log_ratio(right))", "self.log_ratio(left))", ORDERS),
     Mutant("bounds/_selection_profile.py", "+ math.exp(epsilon) * back", "+ 0.5 * math.exp(epsilon) * back", ORDERS),
+    Mutant("bounds/_selection_distribution.py", "    with apart():", "    if True:", SAME_DIGITS),
+    Mutant("special/_bisection.py", "return a if at_a <= 0.0 else b", "return a", NEAR_A_CROSSING),
+    Mutant("special/_bisection.py", "(at_c - at_b), 0.5", "(at_c - at_b), share", NEAR_A_CROSSING),
     Mutant("bounds/_selection_distribution.py", "max(loss.delta(", "0.7 * max(loss.delta(", COMPOSED_RUNS),
     Mutant("bounds/_selection_distribution.py", "/ float(mechanism.mean_runs)", "* 1e9", COMPOSED_RUNS),
     Mutant("bounds/_selection_profile.py", "min(most, 1.0)).lower", "0.0).lower", BELOW),

@@ -32,7 +32,9 @@ class _Loop:
         _say(f"this takes long: {self.ahead} more {self.of}, about {each:.1g} seconds each", outer)
 
 
-def with_slow_warning(pieces: Iterable[Piece], of: str, count: int) -> Generator[Piece, None, None]:
+def with_slow_warning(
+    pieces: Iterable[Piece], of: str, count: int, known_after: int = _FEW
+) -> Generator[Piece, None, None]:
     """Yields the `pieces` of an answer, with a `SlowWarning` if about `count` of them take long.
 
     The warning comes once, after the first few pieces. A loop inside another one does not warn once either of them has.
@@ -40,6 +42,7 @@ def with_slow_warning(pieces: Iterable[Piece], of: str, count: int) -> Generator
 
     Args:
       of: what the pieces are, in the plural.
+      known_after: pieces after which the time of one counts as known, the least of these.
     """
     outer, loop = _outer.get(), _Loop()
     loop.of = of
@@ -52,8 +55,8 @@ def with_slow_warning(pieces: Iterable[Piece], of: str, count: int) -> Generator
             start = _seconds()
             yield piece
             took.append(_seconds() - start)
-            each = min(took[-_FEW:])
-            is_known = len(took) >= _FEW or each > _LONG
+            each = min(took[-known_after:])
+            is_known = len(took) >= known_after or each > _LONG
             if not is_known or loop.has_said:
                 continue
             if outer is not None and outer.ahead * count * each > _LONG and not outer.has_said:

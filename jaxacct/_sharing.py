@@ -35,6 +35,16 @@ def shared() -> Iterator[None]:
         _shared.reset(token)
 
 
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Inside the block nothing is taken from `shared` blocks around it: for what a cache keeps for other questions."""
+    token = _shared.set(_Shared())
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
 def once(key: Hashable, tail: float, make: Callable[[], Piece]) -> Piece:
     """What `make` returns; inside `shared`, what it returned before for this key and about this `tail`.
 

@@ -47,7 +47,7 @@ _CLOSE = 0.9  # the mechanism's lower end over its upper end from which no weake
 # relative widths beyond which points are asked both together and one by one: how far the two may differ; and, where one
 # engine does both, how much a point may suffer from those beside it
 _SAME, _ENOUGH = 1e-6, 1e-3
-# Relative width from which one of many questions is not asked of Renyi divergences too: these are further off.
+# Relative width of a bracket that is narrow enough for one of many questions: Renyi divergences are further off.
 _RENYI = {Query.EPSILON: 0.01, Query.DELTA: 0.5}
 
 

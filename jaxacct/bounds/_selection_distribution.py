@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxacct._sharing import apart
 from jaxacct._types import Bound
 from jaxacct.bounds._distribution import Distribution, plds
 from jaxacct.bounds._parts import is_scalar
@@ -34,7 +35,8 @@ def _selection(distribution_of: DistributionOf, mechanism: PrivateSelection, goa
     count = distribution.scale(run)[1]
     deltas = (1.0, *(delta for delta in ALL_DELTAS if delta > least), least)
     of = plds(distribution, run, _RESOLUTION, Bound.UPPER, _TAIL * least / max(count, 1), deltas)
-    losses = [of(direction) for direction in run.directions]
+    with apart():
+        losses = [of(direction) for direction in run.directions]
     return Selection(
         mechanism,
         lambda epsilon: max(loss.delta(epsilon) for loss in losses),

@@ -41,7 +41,7 @@ _NEAR = 0.5  # log of delta(epsilon - r) of one over that of the next cell, wher
 _PROBE = 0.05  # from there to where the slope of log delta is measured
 _STEPS = (1.1, 2.0, 4.0)  # times the distance that the slope suggests, to a point below the root
 _REST = 2.0**-12  # of delta: ranks that may add no more than this are not told apart
-_NUM_QUESTIONS = 60  # about, about a run: said where they take long
+_NUM_QUESTIONS = 60  # that one answer asks about a run, roughly: a warning says so where they take long
 _MORE = (1.001, 1.1, 2.0, 8.0)  # than delta / mean, tried for lower ends
 
 
@@ -209,10 +209,10 @@ def _bracket(
 ) -> Mapping[Direction, Ends[float]]:
     run, found = mechanism.mechanism, {}
     known: set[Query] = set()
-    questions = with_slow_warning(itertools.repeat(None), "questions about one run", _NUM_QUESTIONS)
+    questions = with_slow_warning(itertools.repeat(None), "questions about one run", _NUM_QUESTIONS, known_after=4)
 
     def ask(query: Query, target: float, **options: Any) -> Ends[float]:
-        if query in known:  # the first of a kind makes what the others share: its time is no measure
+        if len(known) == len(Query):  # the first of either kind makes what the others share: its time is no measure
             next(questions, None)
         known.add(query)
         return at.ask(run, query, target, query.width, share=_SHARE, **options)

@@ -48,7 +48,10 @@ def log_or_minus_inf(x: Any) -> Any:
 
 
 def one_minus_exp(t: Any, fallen: Any) -> Any:
-    """1 - e^-t for t >= 0, within 10 ULP, where `fallen` is e^-t: near 0 by a series, as XLA's expm1 takes longer."""
+    """1 - e^-t for t >= 0, within 10 ULP; `fallen` is e^-t.
+
+    NumPy's by expm1; XLA's takes longer than a series near 0 and a difference elsewhere.
+    """
     if not is_jax(t):
         return -np.expm1(-t)
     near = xp.minimum(t, 0.35)
@@ -59,7 +62,7 @@ def one_minus_exp(t: Any, fallen: Any) -> Any:
 
 
 def series_of_excess(power: Any, x: Any) -> Any:
-    """((1+x)^a - 1 - a x) / (a (a-1)/2 x^2) for (1 + |a|) |x| <= 0.05, by a series; of the shape of `x`."""
+    """((1+x)^a - 1 - a x) / (a (a-1)/2 x^2) by a series, for |a x| <= 0.05 and |x| <= 0.05; of the shape of `x`."""
     series = xp.ones_like(x)
     for m in range(13, 2, -1):  # 1 + (a-2)/3 x (1 + (a-3)/4 x (..)); in place, where NumPy's arrays are long
         series *= (power - m + 1.0) / m * x

@@ -182,6 +182,13 @@ def test_a_share_of_epsilon_is_rounded_down():
     assert ja.delta(ja.Group(ja.EpsilonDelta(1.3), 3), 3.9) > 0.0
 
 
+def test_a_pure_record_costs_no_more_than_its_largest_loss_each():
+    found = [ja.epsilon(ja.Group(ja.RandomizedResponse(1.0), 5), delta) for delta in (1e-12, 1e-6, 1e-3)]
+    assert found[0] <= 5.0 * (1.0 + 2e-7)
+    assert found[2] <= found[1] * (1.0 + 2e-7) <= found[0] * (1.0 + 4e-7)
+    assert ja.epsilon(ja.Group(ja.EpsilonDelta(0.01, 1e-31), 3), 1e-30) <= 0.03 * (1.0 + 2e-7)
+
+
 def test_larger_groups_lose_more():
     run = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100)
     found = [ja.epsilon(ja.Group(run, size), 1e-6) for size in (1, 2, 4, 16)]

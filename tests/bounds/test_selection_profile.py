@@ -1,6 +1,8 @@
 """The best of a random number of runs by the profile of one run, beside all orders of its outputs."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -102,12 +104,42 @@ def test_no_more_than_by_divergences(mean, shape):
     assert ja.delta(run, 1.0) <= ja.delta(run, 1.0, method="rdp")
 
 
-@pytest.mark.parametrize("fn", [lambda x: 3.0 - x, lambda x: 1.0 - x**9, lambda x: math.inf if x < 2.7 else -math.inf])
-def test_a_crossing_is_on_the_safe_side(fn):
-    found = crossing(fn, 0.0, 5.0)
+JUMPS = [
+    lambda x: math.inf if x < 2.7 else -math.inf,
+    lambda x: 1e-3 if x < 0.013 else -708.0,  # hardly above 0, then far below
+    lambda x: 700.0 if x < 0.6 else -1e-6,
+    lambda x: 0.05 - x if x < 0.5 else -700.0,
+]
+
+
+@pytest.mark.parametrize("fn", [lambda x: 3.0 - x, lambda x: 1.0 - x**9, *JUMPS])
+@pytest.mark.parametrize("close", [1e-6, 1e-7])
+def test_a_crossing_is_on_the_safe_side_and_near(fn, close):
+    found = crossing(fn, 0.0, 5.0, close=close)
     exact = optimize.brentq(lambda x: math.copysign(1.0, fn(x)), 0.0, 5.0)
     assert fn(found) <= 0.0
-    assert exact - 1e-12 <= found <= exact * (1 + 1e-5)
+    assert exact - 1e-12 <= found <= exact * (1.0 + 2.0 * close)
+
+
+_IN_TWO_ORDERS = """
+import jaxacct as ja, sys
+run = ja.Composed([ja.PrivateSelection(ja.Gaussian(2.0), 3.0), ja.Gaussian(3.0)])
+asked = [(run, 1e-5), (ja.PrivateSelection(run, 4.0), 1e-6)]
+order = int(sys.argv[1])
+print(*[repr(ja.epsilon_interval(*of).upper) for of in asked[::order]][::order])
+"""
+
+
+def test_digits_do_not_depend_on_what_was_asked_before():
+    command = [sys.executable, "-c", _IN_TWO_ORDERS]
+    first, second = (subprocess.run([*command, k], capture_output=True, check=True).stdout for k in ("1", "-1"))
+    assert first == second
+
+
+def test_a_selection_that_takes_no_time_gives_no_warning():
+    run = ja.Composed([ja.PoissonSampled(ja.Laplace(2.0), 0.1, 20), ja.RandomAllocation(ja.Gaussian(2.0), 50)])
+    assert ja.epsilon(ja.PrivateSelection(run, 5.0), 1e-6) > 0.0  # a warning is an error
+    assert ja.delta(ja.PrivateSelection(run, 6.0), 3.0) > 0.0
 
 
 def test_lines_of_a_run_are_found_once_for_many_questions(monkeypatch):

@@ -33,6 +33,7 @@ _OF_REPORTS = (Shuffled, CheckIn)
 _APPROXIMATE = ((Shuffled, LocalRandomizer), (CheckIn, LocalRandomizer))
 # The cost is taken at an epsilon this far above the last answer, relative, until it covers the one that is found.
 _ABOVE = (0.01, 0.03, 0.1, 0.3)
+_LEAST_ASKED = 1e-30  # a delta below which an epsilon takes long too
 _UNSEEN = 2.0**-40  # of the cost: where pure reports have a smaller delta, an epsilon says so sooner than a delta does
 
 
@@ -109,7 +110,7 @@ def _delta(mechanism: Any, epsilon: float, at: Bracketing) -> float:
     pure, log_cost = _pure(mechanism), _log_cost(mechanism)
     found = _UNSEEN * math.exp(min(total_log_delta(epsilon, -math.inf, log_cost), 0.0))
     ask = functools.partial(at.ask, pure, wants_lower=False)
-    if not (found > 0.0 and ask(Query.EPSILON, found, Query.EPSILON.width).upper <= epsilon):
+    if not (found > _LEAST_ASKED and ask(Query.EPSILON, found, Query.EPSILON.width).upper <= epsilon):
         found = ask(Query.DELTA, epsilon, Query.DELTA.width).upper
     log_pure = math.log(found) if found > 0.0 else -math.inf
     total: Any = np.array([total_log_delta(epsilon, log_pure, log_cost)])

@@ -284,9 +284,8 @@ def knots(profile: Callable[[float], float], goal: float, high: float, finer: fl
     )  # of a normal loss, delta at 0 is .4 of the deviation
     step = closest
     count = min(_MOST_KNOTS, int(_FIRST_KNOTS - math.log(goal) / _FALL))
-    for halvings in range(1, _MOST_HALVINGS):  # the last knots take the longest, those beyond them no time
-        if tried(lambda at=high * 0.5**halvings: profile(at), "deltas", count) > goal:  # type: ignore[misc]
-            break
+    last = next((x for x in high * 0.5 ** np.arange(1.0, _MOST_HALVINGS) if profile(float(x)) > goal), 0.0)
+    tried(lambda: profile(float(last)), "deltas", count)  # the last knots take the longest, those beyond them no time
     while deltas[-1] > goal and epsilons[-1] < high and len(deltas) < _MOST_KNOTS:
         epsilons.append(min(epsilons[-1] + step, high))
         deltas.append(min(deltas[-1], profile(epsilons[-1])))
