@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jaxacct._patience import with_slow_warning
 from jaxacct._types import Direction
 from jaxacct.divergence.correlated._chain import Chain, Path, Step, grid, path_of, step
 from jaxacct.divergence.correlated._factor import Factor, factor, option
@@ -118,7 +119,8 @@ class _Walk:
         if begun > 0.0:
             held = self.shifted(_Shift(np.array([begun]), self.factor, num), held, left[0] if removes else None)
         shift: _Shift | None = None
-        for number, (one, increment) in enumerate(zip(self.steps, increments, strict=True)):
+        every = enumerate(zip(self.steps, increments, strict=True))
+        for number, (one, increment) in with_slow_warning(every, "variables of a chain", len(self.steps)):
             self.charge += float(held.sum(axis=1) @ self.off_grid(one.charge, first))
             held = one.weights.T @ held
             if shift is None or shift.increment is not increment:
@@ -215,6 +217,7 @@ def law(chain: Chain, direction: Direction, most: float, fineness: float, num_su
     # off the grid of X_0 all of R is charged: its mean is at most e^(X_0)
     walk.charge += float(start.charge[0]) * (1.0 if direction is Direction.REMOVE else most)
     scale = 1.0 / (chain.length * walk.unit)
-    for weight, x in zip(start.weights[0].tolist(), nodes.tolist(), strict=True):
+    weights = zip(start.weights[0].tolist(), nodes.tolist(), strict=True)
+    for weight, x in with_slow_warning(weights, "values of the first variable", len(nodes)):
         walk.walk(weight, x, scale * math.exp(x - 0.5 * chain.variance))
     return walk.law()
