@@ -47,6 +47,7 @@ _ADDED_PULL = 1.0  # `pull` in the add direction
 _NEAR_COPIES = {Direction.REMOVE: 0.5, Direction.ADD: 1.0}  # with heavy tails guesses are up to three times too large
 _NARROW, _NARROW_CLIPPED = 9e-4, 1.5e-6  # relative width of ends that are good enough; where rays may do better
 _NOISE, _MOST_STEPS = (0.2, 1e3), 2.0**40  # rounds outside are left to other methods: their grids would be long
+_LEAST_NOISE = 2e-3  # below it the rule of a real moment would have many millions of nodes
 _HEAVY, _HEAVIER = 10.0, 7.0  # below the second, rays were as fast, and sharper; below the first too, unless the
 _SMALL = 0.02  # standard deviation of the loss is below about this: then the orders wanted are beyond those of rays
 _WIDE, _NUM_WIDE = (0.03, 40.0), 36  # orders a - 1 tried first, times the standard deviation of the composed loss
@@ -278,7 +279,7 @@ def add(of: Questions, query: Query, enough: Real | float = 0.0) -> Ends[Real]:
     lower, upper = np.zeros(num), np.full(num, query.worst)
     enough = enough + lower
     lane, noise, steps, times = of.plain()
-    is_plain = of.is_plain
+    is_plain = of.is_plain & (np.bincount(lane, noise < _LEAST_NOISE, num) == 0.0)
     likely = is_plain & is_likely_enough(noise, steps, times, lane, query, of.target, enough)
 
     def by_one_moment(lanes: Any) -> None:

@@ -283,3 +283,8 @@ def test_points_do_not_suffer_from_those_beside_them(precision):
         run = ja.RandomAllocation(ja.Gaussian(float(sigma[i])), int(t[i]), int(k[i]), int(epochs[i]))
         alone = ja.epsilon(run, float(delta[i]), precision=1e-3)
         assert found <= alone * (1.0 + 1e-5)
+
+
+def test_nearly_all_of_billions_of_steps_are_public():
+    run = ja.RandomAllocation(ja.Gaussian(0.44), 94_402_311_277, 86_024_547_602)
+    assert ja.delta(run, 0.04) == 1.0
