@@ -76,7 +76,7 @@ def bisect_lanes(holds: Callable[[Any], Any], safe: Any, other: Any, *, num_step
 
 
 def crossing(value: Callable[[float], float], low: float, high: float, *, close: float = 1e-6) -> float:
-    """The least point found at which `value`, which falls, is at most 0, as it must be at `high`.
+    """The least point in [low, high] found at which `value`, which falls, is at most 0; `high` if it is not so there.
 
     By Chandrupatla's method: inverse quadratic interpolation where three points promise it, else bisection, so that a
     value may jump or be infinite. It ends where the ends of the bracket are within `close` times the upper one.
@@ -84,6 +84,8 @@ def crossing(value: Callable[[float], float], low: float, high: float, *, close:
     a, b, at_a, at_b = high, low, value(high), value(low)  # the last point, and the end on the other side
     if at_b <= 0.0:
         return low
+    if not at_a <= 0.0:
+        return high
     share = at_a / (at_a - at_b)
     for _ in range(_MOST_STEPS):
         least = 0.5 * close * max(a, b) / abs(b - a)

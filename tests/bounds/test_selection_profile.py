@@ -130,6 +130,12 @@ print(*[repr(ja.epsilon_interval(*of).upper) for of in asked[::order]][::order])
 """
 
 
+@pytest.mark.parametrize("value", [1e-16, math.inf, math.nan])
+@pytest.mark.parametrize("low", [1.0, 5.0])
+def test_without_a_crossing_the_upper_end_is_left(low, value):
+    assert crossing(lambda x: value, low, 5.0) == 5.0
+
+
 def test_digits_do_not_depend_on_what_was_asked_before():
     command = [sys.executable, "-c", _IN_TWO_ORDERS]
     first, second = (subprocess.run([*command, k], capture_output=True, check=True).stdout for k in ("1", "-1"))

@@ -185,7 +185,7 @@ def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
     s, q = 1.0 / noise_multiplier, sampling_prob
 
     def row(a: jax.Array, group: jax.Array) -> jax.Array:
-        x, other, log_ratio, log_weight = (row_at(v, group) for v in (grids.x, grids.other, *grids[3:]))
+        x, other, log_ratio, log_weight = (row_at(v, group) for v in grids[1:])
         small = xp.abs(x) * a < 0.05
         xs = xp.where(small, x, 0.0)
         t = (a - 1.0) * xp.abs(log_ratio)
