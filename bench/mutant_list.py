@@ -649,7 +649,11 @@ _GAUSSIAN = (
         BEYOND,
     ),
     Mutant("divergence/gaussian/_allocated_steps.py", "(high - (1.0 - self.rate) * low)", "(high - low)", HELD),
-    Mutant("bounds/allocation/_how_many.py", "+ steps * math.log(total) - log_b", "- log_b", HOW_MANY),
+    Mutant("bounds/allocation/_how_many.py", "steps * math.log(total) - log_b", "-log_b", HOW_MANY),
+    Mutant(
+        "bounds/allocation/_how_many.py", "math.fsum(weights[j:]) if is_last else weights[j]", "weights[j]", HOW_MANY
+    ),
+    Mutant("bounds/allocation/_how_many_roughly.py", "1.0, 2.0) / size", "1.0, 1.0) / size", HOW_MANY),
     Mutant("bounds/allocation/_how_many_epochs.py", ".epsilon(least) + whole", ".epsilon(least)", HOW_MANY),
     Mutant("bounds/allocation/_how_many_epochs.py", "delta * math.exp(whole)", "delta", HOW_MANY),
     Mutant(

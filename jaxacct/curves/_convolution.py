@@ -22,6 +22,7 @@ _LOG_TAIL = math.log(1e-20)  # log of the mass that may wrap around, which is ad
 
 _NUM_HALVINGS, _MOST_HALVINGS = 5, 40  # halvings of the bracket of a tilt
 _STEEP = 4.0  # multiple of log delta beyond which a tilt is too steep to be sharp at this delta
+_SPREADS, _LEAST_VARIANCE = (-7, 43), 1e-24  # the powers of two that are tried, and the least variance that guides
 _SHARE_OF_TOP = 0.7  # share of the log of the mass at the largest loss: steers tightness only
 
 
@@ -45,6 +46,16 @@ class _LogMoments:
 
     def __call__(self, a: float) -> float:
         return self.both(a)[0]
+
+    def variance(self, a: float) -> float:
+        """K''(a), the variance of the composed loss under the tilt, to within rounding."""
+        value = 0.0
+        for losses, log_p, count in self._parts:
+            x = log_p + a * losses
+            weights = np.exp(x - float(x.max()))
+            weights /= float(weights.sum())
+            value += count * float(rows_times(weights, np.square(losses - float(rows_times(weights, losses)))))
+        return value
 
     def log_top(self) -> float:
         """The logarithm of the mass at the largest composed loss: what K(a) - a K'(a) falls to as a grows."""
@@ -94,19 +105,33 @@ def _chernoff_end(moments: _LogMoments, tilt: float, sign: float, log_tail: floa
     """A loss beyond which (on the side of `sign`) the tilted composed law holds at most exp(log_tail).
 
     Any spread gives a valid loss. As K is convex, the loss falls as the spread grows up to the best one, then rises.
+    For a normal law the best one is sqrt(2 |log_tail| / K''): the walk over powers of two begins there.
     """
-    base, best = moments(tilt), math.inf
-    spread = 2.0**-7
-    while spread < 1e13:
-        best_here = (moments(tilt + sign * spread) - base - log_tail) / spread
-        if not best_here < best:
-            break
-        best = best_here
-        spread *= 2.0
+    base = moments(tilt)
+
+    def loss(power: int) -> float:
+        spread = math.ldexp(1.0, power)
+        found = (moments(tilt + sign * spread) - base - log_tail) / spread
+        return math.inf if math.isnan(found) else found
+
+    least, most = _SPREADS
+    variance = moments.variance(tilt)
+    scale = math.sqrt(-2.0 * log_tail / variance) if _LEAST_VARIANCE < variance < math.inf else 1.0
+    power = min(max(math.frexp(scale)[1], least), most)
+    best = loss(power)
+    while power < most and (further := loss(power + 1)) < best:
+        best, power = further, power + 1
+    while power > least and ((further := loss(power - 1)) < best or best == math.inf):
+        best, power = further, power - 1
     return sign * best
 
 
-def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.0, *ALL_DELTAS)) -> Pld:
+def compose_plds(
+    parts: Sequence[tuple[Pld, int]],
+    deltas: Sequence[float] = (1.0, *ALL_DELTAS),
+    *,
+    tilts: Sequence[float] | None = None,
+) -> Pld:
     """The privacy loss distribution of running each part the given number of times, on the finest grid of the parts.
 
     Every mass is certified. To the result of the transform is added (for a lower bound, subtracted) a bound on its
@@ -121,6 +146,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     Args:
       parts: the distributions and their counts.
       deltas: where the result should be sharp; it is valid everywhere.
+      tilts: tilts a >= 0 instead, where they are known: the result is sharp at the losses that matter at order a + 1.
 
     Raises:
       ValueError: if the parts differ in bound, direction or adjacency.
@@ -138,7 +164,7 @@ def compose_plds(parts: Sequence[tuple[Pld, int]], deltas: Sequence[float] = (1.
     if not all((pld.masses > 0).any() for pld, _ in parts):  # a part without finite losses
         return dataclasses.replace(first, offset=0.0, masses=np.zeros(1), infinite_mass=1.0 if upper else infinite)
     moments = _LogMoments(parts)
-    tilts = _tilts(moments, sorted(deltas, reverse=True))
+    tilts = _tilts(moments, sorted(deltas, reverse=True)) if tilts is None else tilts
     steepest = max(tilts)
     window = _window(parts, moments, steepest)
     origin, start, end, full = window

@@ -11,7 +11,7 @@ where delta_E is the profile of E runs of the pair that reveals j. With one epoc
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,13 +20,11 @@ from jaxacct._types import Direction
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.curves._regridding import on_grid
-from jaxacct.special import up
+from jaxacct.special import rows_times, up
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-# Any value of these is valid: they affect tightness only.
-_ORDERS = (1.05, 1.1, 1.2, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0)  # Renyi orders a
-_NUM_ANGLES, _SPACING = 10, 0.1  # for rough answers: the number of nodes in v, and the spacing of those in z
+_FINENESS = 200.0  # points of an epoch's grid for each standard deviation: any value is valid
 # These carry the certificate.
 _SPARE = 1e-9  # taken off log q_j, so that the q_j add up to less than 1
 _ROUNDING = 2.0**-40  # relative, of a weight and of A^E
@@ -48,45 +46,6 @@ class EpochPart(Protocol):
 def _log_sum(logs: Real) -> float:
     top = float(logs.max())
     return top + math.log(float(np.exp(logs - top).sum()))
-
-
-class Rough(NamedTuple):
-    """An approximate answer from Renyi divergences, and the order that gives it."""
-
-    answer: float
-    order: float
-
-
-def rough(
-    noise_multiplier: float, steps: int, selected: int, epochs: int, tuning: float, query: Query, target: float
-) -> Rough:
-    """NamedTuple: an approximate answer with q = `tuning` k/t, and the Renyi order a that gives it.
-
-    By Minkowski's inequality, with R_v = prod R_i e^{-p_i (1 - p_i) (1 - cos v)},
-
-        (E_Q L^a)^(1/a) <= (1/(pi b)) int_0^pi (E_Q R_v^a)^(1/a) dv.
-    """
-    mu, q = 1.0 / noise_multiplier, tuning * selected / steps
-    z = np.arange(-8.0, _ORDERS[-1] * mu + 8.0, _SPACING)
-    log_ratio = np.logaddexp(math.log1p(-q), math.log(q) + mu * z - 0.5 * mu * mu)
-    p = np.exp(math.log(q) + mu * z - 0.5 * mu * mu - log_ratio)
-    cosines = 1.0 - np.cos(math.pi * (np.arange(_NUM_ANGLES) + 0.5) / _NUM_ANGLES)
-    exponents = log_ratio - cosines[:, None] * (p * (1.0 - p))
-    log_q = -0.5 * z * z + math.log(_SPACING) - 0.5 * math.log(2.0 * math.pi)
-    log_b = math.lgamma(steps + 1) - math.lgamma(selected + 1) - math.lgamma(steps - selected + 1)
-    log_b += selected * math.log(q) + (steps - selected) * math.log1p(-q)
-    found = []
-    for a in _ORDERS:
-        terms = a * exponents + log_q
-        top = terms.max(1)
-        roots = steps / a * (np.log(np.exp(terms - top[:, None]).sum(1)) + top)
-        log_moment = epochs * a * (_log_sum(roots) - math.log(_NUM_ANGLES) - log_b)
-        if query is Query.EPSILON:
-            answer = (log_moment - math.log(target * a)) / (a - 1.0) + math.log1p(-1.0 / a)
-        else:
-            answer = math.exp(min(log_moment - (a - 1.0) * target - math.log(a), 1.0))
-        found.append(Rough(answer, a))
-    return min(found)
 
 
 def _log_norms(parts: Sequence[EpochPart], order: float) -> Real:
@@ -122,12 +81,21 @@ def _shown(parts: Sequence[EpochPart], order: float) -> tuple[Pld, float]:
     return whole, log_a
 
 
+def _coarser(law: Pld) -> Pld:
+    """`law` on a grid with `_FINENESS` points for each standard deviation, if its own has more."""
+    share = law.masses / law.masses.sum()
+    mean = rows_times(share, law.losses)
+    step = math.sqrt(float(rows_times(share, np.square(law.losses - mean)))) / _FINENESS
+    return on_grid(law, step) if step > law.step else law
+
+
 def epochs_upper(parts: Sequence[EpochPart], epochs: int, order: float, query: Query, target: float) -> float:
     """float: epsilon at a delta, or delta at an epsilon, upper bound, remove direction; inf where nothing is known.
 
     `order` is the Renyi order for which the q_j are chosen.
     """
     shown, log_a = _shown(parts, order)
+    shown = _coarser(shown)
     whole = epochs * log_a * (1.0 + _ROUNDING)
     if whole > _LARGEST:
         return math.inf

@@ -1,0 +1,118 @@
+"""Approximate answers for the bound that keeps the number of steps a record joined: they choose q and a Renyi order.
+
+Nothing here is certified, and nothing has to be: any q and any order give a valid bound.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxacct._method import Query
+
+Real = np.ndarray[Any, np.dtype[np.float64]]
+
+_ORDERS = 1.0 + np.geomspace(0.03, 16.0, 18)  # Renyi orders a
+_TUNINGS = (0.1, 0.15, 0.22, 0.32, 0.45, 0.6, 0.75, 0.9, 1.05, 1.25)  # q in units of k/t
+_SPACING = 0.2  # of the outputs of a step, in standard deviations of the noise
+_POINTS = 4.3  # roots of unity for each square root of k
+_MOST_ANGLES = 9  # the angles of a rough answer
+_NEAR = 1.06  # ratio of the q of the second parabola
+_LARGEST_RATE = 0.9  # the largest q
+
+
+class Run(NamedTuple):
+    """k of t steps with Gaussian noise: the noise multiplier, t and k, and the number of epochs."""
+
+    sigma: float
+    num_steps: int
+    num_selected: int
+    num_epochs: int
+
+    def log_share(self, q: float) -> float:
+        """log C(t, k) q^k (1 - q)^(t - k), to within rounding."""
+        t, k = self.num_steps, self.num_selected
+        log_choices = math.lgamma(t + 1) - math.lgamma(k + 1) - math.lgamma(t - k + 1)
+        return log_choices + k * math.log(q) + (t - k) * math.log1p(-q)
+
+    def circle(self) -> tuple[Real, Real]:
+        """Angles in [0, pi] of roots of unity, and their weights in a mean over all: conjugate ones count together."""
+        t, k = self.num_steps, self.num_selected
+        size = min(math.ceil(_POINTS * math.sqrt(min(k, 0.25 * t + 1.0))) + 1, t + 1)
+        index = np.arange(size // 2 + 1)
+        return 2.0 * math.pi * index / size, np.where((index == 0) | (2 * index == size), 1.0, 2.0) / size
+
+
+class Rough(NamedTuple):
+    """An approximate answer, the q that gives it in units of k/t, and the Renyi order that does."""
+
+    answer: float
+    tuning: float
+    order: float
+
+
+def _log_sum(logs: Real, axis: int) -> Real:
+    top = logs.max(axis)
+    return np.log(np.exp(logs - np.expand_dims(top, axis)).sum(axis)) + top
+
+
+def _at(run: Run, tuning: float, query: Query, target: float) -> Rough:
+    """By Minkowski's inequality, (E_Q L^a)^(1/a) <= sum_j w_j (E_Q prod |1 - q + q W_i e^{i v_j}|^a)^(1/a) / b."""
+    mu, q, a = 1.0 / run.sigma, tuning * run.num_selected / run.num_steps, _ORDERS
+    z = np.arange(-8.0, a[-1] * mu + 8.0, _SPACING)
+    weighed = q * np.exp(mu * z - 0.5 * mu * mu)
+    log_masses = -0.5 * z * z + math.log(_SPACING) - 0.5 * math.log(2.0 * math.pi)
+    angles, weights = (x[:_MOST_ANGLES, None] for x in run.circle())
+    logs = np.log(np.hypot(1.0 - q + weighed * np.cos(angles), weighed * np.sin(angles)))
+    roots = run.num_steps / a[:, None] * _log_sum(a[:, None, None] * logs + log_masses, 2)
+    log_moment = run.num_epochs * a * (_log_sum(np.log(weights[:, 0]) + roots, 1) - run.log_share(q))
+    slope = np.gradient(log_moment, a, edge_order=2)
+    curvature = np.maximum(np.gradient(slope, a), 1e-12)
+    log_delta = log_moment - (a - 1.0) * slope - np.log(a * (a - 1.0)) - 0.5 * np.log(2.0 * math.pi * curvature)
+    if query is Query.EPSILON:
+        order = float(np.interp(-math.log(target), -log_delta, a))
+        answer = float(np.interp(order, a, slope))
+    else:
+        order = float(np.interp(target, slope, a))
+        answer = math.exp(min(float(np.interp(order, a, log_delta)), 0.0))
+    return Rough(answer, tuning, order)
+
+
+def best_tuning(run: Run, query: Query, target: float) -> Rough:
+    """A `Rough` (NamedTuple): the best q, by a walk over a few of them and two parabolas."""
+
+    @functools.cache
+    def at(tuning: float) -> Rough:
+        return _at(run, tuning, query, target)
+
+    allowed = [tuning for tuning in _TUNINGS if _fits(run, tuning)]
+    best = max(len(allowed) - 3, 0)
+    for way in (-1, 1):
+        while 0 <= best + way < len(allowed) and at(allowed[best + way]) < at(allowed[best]):
+            best += way
+    around = allowed[max(best - 1, 0) : best + 2]
+    middle = at(lowest([at(tuning) for tuning in around]))
+    return at(lowest([at(near.tuning) for near in neighbours(run, middle, _NEAR)]))
+
+
+def _fits(run: Run, tuning: float) -> bool:
+    return tuning * run.num_selected < _LARGEST_RATE * run.num_steps
+
+
+def neighbours(run: Run, rough: Rough, ratio: float) -> list[Rough]:
+    """A list of `Rough` (NamedTuple): `rough`, between two with q `ratio` times smaller and larger, where they fit."""
+    tunings = (rough.tuning / ratio, rough.tuning, rough.tuning * ratio)
+    return [rough._replace(tuning=tuning) for tuning in tunings if _fits(run, tuning)]
+
+
+def lowest(found: list[Rough]) -> float:
+    """float: the q, in units of k/t, at which the parabola through three answers is lowest; else the best of theirs."""
+    best = min(found)
+    if len(found) < 3 or not all(0.0 < x.answer < math.inf for x in found):
+        return best.tuning
+    q, answers = np.log([x.tuning for x in found]), np.log([x.answer for x in found])
+    square, line, _ = np.polyfit(q - q[1], answers, 2)
+    if not square > 0.0:
+        return best.tuning
+    return math.exp(float(np.clip(-0.5 * line / square, q[0] - q[1], q[2] - q[1]) + q[1]))
