@@ -106,6 +106,18 @@ def test_epochs_of_one_step_are_not_below_the_exact_composition(
                 assert below <= epochs_upper(parts, epochs, order, Query.DELTA, truth)
 
 
+@pytest.mark.parametrize("rest", [10.0, 0.5, 0.2])
+def test_one_angle_stands_for_all_that_follow(rest: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REST", rest)
+    run, at = Run(1.0, 6, 1, 1), Rough(0.0, 0.86, 2.0)
+    weights = [part.log_weight for part in module._parts(run, at)]
+    assert len(weights) < len(run.circle()[0])
+    truth = ja.delta_interval(_mechanism(run), 1.0).lower
+    found = module._at(run, at, Query.DELTA, 1.0)
+    assert truth <= found
+    assert math.fsum(map(math.exp, weights)) >= 1.0  # the mean of an upper bound on a likelihood ratio
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("sigma", "steps", "selected", "epsilon"), [(1.0, 3, 2, 2.0), (0.6, 3, 2, 5.0)])
 def test_one_epoch_with_the_angle_shown_is_not_below_the_truth(
