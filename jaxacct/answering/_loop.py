@@ -233,7 +233,7 @@ def _ask_host(
                 if method.ends != {Bound.LOWER}:
                     found.narrow(Asked(method, Answer(high, np.nan, False)), d)
         found.start.update({d: found.brackets[d] for d in directions})
-        if answered is None or way is ways[-1]:
+        if answered is None or way is ways[-1] or (way is _one_by_one and method.has_one_engine):
             return
         is_enough = way is _together and method.has_one_engine
         todo = todo & _is_wide(found, directions, min(question.width, _ENOUGH) if is_enough else _SAME)
