@@ -348,7 +348,8 @@ class BracketMethod(Method):
       many: ``(mechanism of arrays [P], query, targets [P], directions) -> {direction: Ends of arrays [P]}``, for many
         concrete points at once, each at worst (0, inf or 1); what is still open then is asked one by one. Or None.
       has_one_engine: whether `bracket` and `many` compute the same, so that a point is asked by `bracket` after `many`
-        only where it stayed wider than the question wants, or than 1e-3, and never the other way round.
+        only where it stayed wider than the question wants, or than 1e-3, and by `many` after `bracket` where that has
+        no answer.
     """
 
     bracket: Callable[[Any, Query, float, Bracketing], Mapping[Direction, Ends[float]]]

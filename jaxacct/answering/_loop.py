@@ -45,8 +45,8 @@ from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # the mechanism's lower end over its upper end from which no weaker mechanism is asked
 # relative widths beyond which points are asked both together and one by one: how far the two may differ; and, where one
-# engine does both, how much a point may suffer from those beside it
-_SAME, _ENOUGH = 1e-6, 1e-3
+# engine does both, how much a point may suffer from those beside it, and what one by one is no answer
+_SAME, _ENOUGH, _OPEN = 1e-6, 1e-3, 1.0
 # Relative width of a bracket that is narrow enough for one of many questions: Renyi divergences are further off.
 _RENYI = {Query.EPSILON: 0.01, Query.DELTA: 0.5}
 
@@ -233,10 +233,12 @@ def _ask_host(
                 if method.ends != {Bound.LOWER}:
                     found.narrow(Asked(method, Answer(high, np.nan, False)), d)
         found.start.update({d: found.brackets[d] for d in directions})
-        if answered is None or way is ways[-1] or (way is _one_by_one and method.has_one_engine):
+        if answered is None or way is ways[-1]:
             return
-        is_enough = way is _together and method.has_one_engine
-        todo = todo & _is_wide(found, directions, min(question.width, _ENOUGH) if is_enough else _SAME)
+        width = _SAME
+        if method.has_one_engine:
+            width = min(question.width, _ENOUGH) if way is _together else _OPEN
+        todo = todo & _is_wide(found, directions, width)
 
 
 _Answered = tuple[Ends[Any], Any]  # the ends, [directions] + batch, and where the lower one is of a reduction

@@ -285,10 +285,10 @@ PLANS = {
     ),
     ("RandomAllocation of these", "any"): beside_traced(DISTRIBUTION, LAWS),
     ("RandomAllocation of these", "DiscretePair, one epoch"): (
-        FINITE,
-        FINITE,
+        [*FINITE, "how many steps remove"],
+        [*FINITE, "how many steps remove"],
         [],
-        [*BOTH_ENDS, "threshold test remove+add", *DISTRIBUTION],
+        [*BOTH_ENDS, "threshold test remove+add", *DISTRIBUTION, "how many steps remove"],
     ),
     ("Shuffled(LocalRandomizer)", "one round"): on_lanes(["clones remove"], below=[*RESPONSE, *FROM_BELOW]),
     ("Shuffled(LocalRandomizer)", "several rounds"): in_rounds([], below=[*RESPONSE, *FROM_BELOW]),

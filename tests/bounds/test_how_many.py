@@ -28,7 +28,7 @@ def _from_above(run: Run, q: float, ratios: np.ndarray) -> float:
 @pytest.mark.parametrize(("steps", "selected"), [(2, 1), (5, 2), (12, 3), (12, 9), (40, 7), (40, 39)])
 def test_the_mean_over_roots_of_unity_is_above_the_coefficient(steps: int, selected: int) -> None:
     rng = np.random.default_rng(steps * selected)
-    run = Run(1.0, steps, selected, 1)
+    run = Run(ja.Gaussian(1.0), steps, selected, 1)
     assert run.circle()[1].sum() == pytest.approx(1.0, abs=1e-15)
     for spread in (0.0, 0.3, 1.0, 4.0):
         ratios = np.exp(spread * rng.normal(size=steps))
@@ -52,25 +52,30 @@ def test_not_below_true_allocation_in_few_steps(sigma: float, steps: int, select
     truth = few_steps_delta(run, epsilon, Direction.REMOVE)
     for tuning, order in ((0.16, 1.2), (0.42, 2.0), (0.86, 6.0)):
         for fineness in (module._COARSE, module._FINE):
-            at = Run(sigma, steps, selected, 1), Rough(0.0, tuning, order)
+            at = Run(ja.Gaussian(sigma), steps, selected, 1), Rough(0.0, tuning, order)
             assert truth.lower <= module._at(*at, Query.DELTA, epsilon, fineness)
             assert epsilon <= module._at(*at, Query.EPSILON, truth.lower, fineness)
     assert how_many_upper(run, Query.DELTA, epsilon) <= 6.0 * truth.upper
 
 
 @pytest.mark.parametrize(
-    ("run", "delta"), [(Run(2.66, 254, 37, 1), 1e-7), (Run(1.75, 150, 19, 22), 1e-7), (Run(0.6, 206, 19, 2), 1e-7)]
+    ("run", "delta"),
+    [
+        (Run(ja.Gaussian(2.66), 254, 37, 1), 1e-7),
+        (Run(ja.Gaussian(1.75), 150, 19, 22), 1e-7),
+        (Run(ja.Gaussian(0.6), 206, 19, 2), 1e-7),
+    ],
 )
 def test_q_is_nearly_the_best(run: Run, delta: float) -> None:
     rough = best_tuning(run, Query.EPSILON, delta)
     found = how_many_upper(_mechanism(run), Query.EPSILON, delta)
     assert 0.97 * found < rough.answer < 1.01 * found  # what decides whether a sharp answer is worth its time
     tried = (module._at(run, rough._replace(tuning=x * rough.tuning), Query.EPSILON, delta) for x in (0.85, 1.0, 1.15))
-    assert found < 1.0005 * min(tried)
+    assert found < 1.002 * min(tried)
 
 
 def _mechanism(run: Run) -> ja.RandomAllocation:
-    return ja.RandomAllocation(ja.Gaussian(run.sigma), run.num_steps, run.num_selected, run.num_epochs)
+    return ja.RandomAllocation(run.release, run.num_steps, run.num_selected, run.num_epochs)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,7 @@ def test_epochs_of_one_step_are_not_below_the_exact_composition(
     truth = ja.epsilon_interval(run, delta, precision=1e-4).lower
     for tuning in (0.5, 0.86):
         for order in (1.2, 2.0, 4.0):
-            parts = module._parts(Run(sigma, steps, 1, epochs), Rough(0.0, tuning, order))
+            parts = module._parts(Run(ja.Gaussian(sigma), steps, 1, epochs), Rough(0.0, tuning, order))
             found = epochs_upper(parts, epochs, order, Query.EPSILON, delta)
             assert truth <= found
             if math.isfinite(found):
@@ -109,7 +114,7 @@ def test_epochs_of_one_step_are_not_below_the_exact_composition(
 @pytest.mark.parametrize("rest", [10.0, 0.5])
 def test_one_angle_stands_for_all_that_follow(rest: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REST", rest)
-    run, at = Run(1.0, 6, 1, 1), Rough(0.0, 0.86, 2.0)
+    run, at = Run(ja.Gaussian(1.0), 6, 1, 1), Rough(0.0, 0.86, 2.0)
     weights = [part.log_weight for part in module._parts(run, at)]
     assert len(weights) < len(run.circle()[0])
     truth = ja.delta_interval(_mechanism(run), 1.0).lower
@@ -126,7 +131,7 @@ def test_one_epoch_with_the_angle_shown_is_not_below_the_truth(
     truth = few_steps_delta(ja.RandomAllocation(ja.Gaussian(sigma), steps, selected), epsilon, Direction.REMOVE).lower
     for tuning in (0.5, 0.86):
         for order in (1.2, 2.0, 4.0):
-            parts = module._parts(Run(sigma, steps, selected, 1), Rough(0.0, tuning, order))
+            parts = module._parts(Run(ja.Gaussian(sigma), steps, selected, 1), Rough(0.0, tuning, order))
             assert truth <= epochs_upper(parts, 1, order, Query.DELTA, epsilon)
             assert epsilon <= epochs_upper(parts, 1, order, Query.EPSILON, truth)
 
@@ -138,3 +143,45 @@ def test_several_epochs_are_sharper_than_one_step_at_a_time_and_above_samples() 
     few = ja.RandomAllocation(ja.Gaussian(1.0), 20, 3, 4)
     found = estimate_delta(few, 2.0, num_samples=4000, seed=1, direction=Direction.REMOVE, method="importance")
     assert found.mean - 4.5 * found.standard_error < how_many_upper(few, Query.DELTA, 2.0)
+
+
+_OTHERS = [
+    (ja.Laplace(1.0), 1.5),
+    (ja.DiscreteGaussian(1.5), 1.0),
+    (ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), 1.0),
+    (ja.DiscretePair((0.7, 0.3), (0.2, 0.8)), 1.5),
+    (ja.EpsilonDelta(1.0, 1e-3), 1.0),
+]
+
+
+@pytest.mark.parametrize(("release", "epsilon"), _OTHERS, ids=lambda x: type(x).__name__)
+def test_other_releases_are_not_below_one_step_of_an_epoch(release: object, epsilon: float) -> None:
+    run = ja.RandomAllocation(release, 6, 1, 2)
+    truth = ja.delta_interval(run, epsilon, precision=0.05)
+    remove = ja.delta(run, epsilon, direction=Direction.REMOVE, precision=0.05)
+    # of the remove direction itself a lower end is not public: a loss distribution is within a few per cent of it
+    for tuning, order in ((0.5, 1.5), (0.86, 2.5)):
+        found = module._at(Run(release, 6, 1, 2), Rough(0.0, tuning, order), Query.DELTA, epsilon)
+        assert 0.95 * min(remove, truth.upper) <= found
+
+
+@pytest.mark.parametrize(
+    ("release", "most"),
+    [
+        (ja.DiscreteGaussian(1.5), 1.004),
+        (ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), 1.008),
+    ],
+    ids=lambda x: type(x).__name__ if not isinstance(x, float) else "",
+)
+def test_other_releases_are_close_to_the_test_from_below(release: object, most: float) -> None:
+    found = ja.epsilon_interval(ja.RandomAllocation(release, 40, 8), 1e-6)
+    assert found.upper <= most * found.lower
+
+
+def test_several_steps_of_a_pair_are_not_below_its_exact_sums() -> None:
+    pair = ja.DiscretePair((0.7, 0.3), (0.3, 0.7))
+    for steps, selected in ((5, 2), (20, 4), (40, 8)):
+        run = ja.RandomAllocation(pair, steps, selected)
+        for epsilon in (0.5, 1.5, 3.0):
+            exact = ja.delta(run, epsilon, direction=Direction.REMOVE, method="exact")
+            assert exact <= how_many_upper(run, Query.DELTA, epsilon) * (1.0 + 1e-9)

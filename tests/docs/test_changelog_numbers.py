@@ -150,6 +150,11 @@ CLAIMS = (
     ),
     Claim(
         CHANGES,
+        "of scale 1.5, delta 1e-6, is {:.3f} where it was 4.595",
+        lambda: _epsilons(ja.RandomAllocation(ja.DiscreteGaussian(1.5), 40, 8), delta=1e-6),
+    ),
+    Claim(
+        CHANGES,
         "{:.1f} for 292.4 at 36 of 406 steps",
         lambda: _epsilons(ja.RandomAllocation(ja.Gaussian(0.5452), 406, 36, 12), delta=2.3e-6),
     ),

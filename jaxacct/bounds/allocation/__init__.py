@@ -230,13 +230,13 @@ _OF_PARTIAL = loss_distribution(PARTIAL_DISTRIBUTION)
 
 # in the order in which they are asked, by their cost: methods on the host, then those on lanes
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
-    **{(RandomAllocation, base): (_DISTRIBUTION,) for base in BASES},
+    **{(RandomAllocation, base): (_DISTRIBUTION, HOW_MANY) for base in BASES},
     **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, _DISTRIBUTION) for base in BASES},
-    **{(RandomAllocation, base): (THRESHOLD_TEST, _DISTRIBUTION) for base in TESTED},
+    **{(RandomAllocation, base): (THRESHOLD_TEST, _DISTRIBUTION, HOW_MANY) for base in TESTED},
     **{(RandomAllocation, PoissonSampled, base): (_PARTICIPATION, THRESHOLD_TEST, _DISTRIBUTION) for base in TESTED},
     **{(PartialAllocation, base): (_OF_PARTIAL,) for base in BASES if base is not Gaussian},
-    (RandomAllocation, DiscretePair): (TYPES, THRESHOLD_TEST, _DISTRIBUTION),
-    (RandomAllocation, Laplace): (THRESHOLD_TEST, _DISTRIBUTION, laws(), *LAPLACE),
+    (RandomAllocation, DiscretePair): (TYPES, THRESHOLD_TEST, _DISTRIBUTION, HOW_MANY),
+    (RandomAllocation, Laplace): (THRESHOLD_TEST, _DISTRIBUTION, laws(), *LAPLACE, HOW_MANY),
     (RandomAllocation, Gaussian): (
         EXACT,
         LARGE_NOISE,

@@ -19,7 +19,6 @@ factors |1 - q + q W_i e^{i v_j}| / m_j of mean at most 1, a likelihood ratio. F
 and each expectation is the profile of a composition of t equal pairs (RA-X11). `_how_many_epochs` has several epochs.
 """
 
-import functools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -30,28 +29,37 @@ from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, only_w
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._split import selects_several
 from jaxacct.bounds.allocation._how_many_epochs import epochs_upper
-from jaxacct.bounds.allocation._how_many_roughly import Rough, Run, best_tuning, lowest, neighbours
-from jaxacct.bounds.bases import law
+from jaxacct.bounds.allocation._how_many_roughly import (
+    Rough,
+    Run,
+    best_tuning,
+    lowest,
+    masses_of,
+    neighbours,
+    ratio_of,
+    values_of,
+)
+from jaxacct.bounds.bases import spread
 from jaxacct.bounds.bases._base import pld_of_law
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import compose_plds
-from jaxacct.divergence.lattice._ratio import RatioLaw, Side, from_atoms
-from jaxacct.mechanisms import Gaussian, RandomAllocation
+from jaxacct.divergence.lattice._ratio import Side, from_atoms
+from jaxacct.mechanisms import RandomAllocation
 from jaxacct.special import crossing, down, rows_times, up
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
 # Any value of these is valid: they affect speed and tightness only.
-_SPACING = 0.02  # of the outputs of a step, in standard deviations of the noise
-_COARSE, _FINE = 6.0, 30.0  # points of the grid of a factor's logarithm for each standard deviation of it
-_NEAR = 1.12  # the ratio of the q among which coarse grids choose
+_SPACING = 0.02  # of the losses of a step, as for `ratio_of`
+_COARSE, _FINE = 6.0, 50.0  # points of the grid of a factor's logarithm for each standard deviation of it
+_NEAR = 1.08  # the ratio of the q among which coarse grids choose
 _LEAST_FACTOR = math.exp(-4.0)  # smaller factors, in units of 1 - q, are taken to be as large
 _REST = 1e-4  # angles beyond the first with an A_j below it share the part of that angle
-_TAIL = 1e-16  # mass of a step's law that may be left off its grid, and is booked
 # a rough answer this many times the known one is not worth a sharp one, which is larger nearly always
 _HOPELESS = {Query.EPSILON: 1.005, Query.DELTA: 1.1}
-_NOISE, _MOST_STEPS = (0.3, 3.0), 2**15  # the range of sigma and the largest t for which this is tried
-_SPARSE = 40.0  # where t/k is more than this many times e^{1/sigma^2}, one step at a time is better
+# the range of E W^2 (e^{1/sigma^2} for Gaussian noise) and the largest t for which this is tried
+_SIZES, _MOST_STEPS = (math.exp(3.0**-2.0), math.exp(0.3**-2.0)), 2**15
+_SPARSE = 40.0  # where t/k is more than this many times E W^2, one step at a time is better
 _RAREST = 600.0  # minus the logarithm of the least tail of Q
 _SLACKS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2)  # added to every eps_j, in turn, until delta is small enough
 
@@ -61,12 +69,6 @@ class _Part(NamedTuple):
 
     log_weight: float
     law: Pld
-
-
-@functools.lru_cache(maxsize=8)
-def _ratio(sigma: float) -> RatioLaw:
-    """The law of W."""
-    return law(Gaussian(sigma), 1.0, _SPACING / sigma, Side.UPPER, _TAIL)
 
 
 def _deviation(x: Real, log_weights: Real) -> float:
@@ -84,12 +86,11 @@ def _parts(run: Run, rough: Rough, fineness: float = _FINE) -> tuple[_Part, ...]
     A factor |1 - q + q W e^{iv}|, or a constant where that is larger, is convex in W, and so is every expectation that
     is asked of a product of such factors: a mean-preserving spread of W, and one of the factor, bound it from above.
     """
-    steps, selected, ratio = run.num_steps, run.num_selected, _ratio(run.sigma)
+    steps, selected, ratio = run.num_steps, run.num_selected, ratio_of(run.release, _SPACING)
     q = rough.tuning * selected / steps
     # rounded down
     log_b = run.log_share(q) - 1e-12 * (1.0 + math.lgamma(steps + 1) - selected * math.log(q))
-    weighed = q * np.append(np.exp(ratio.log_values), 0.0)
-    masses = np.append(ratio.masses, ratio.zero_mass)
+    weighed, masses = q * values_of(ratio), masses_of(ratio)
     whole = 1.0 - q + weighed
     # in the logarithm of W, and of a few operations
     error = weighed * (ratio.blur + 2.0**-50 * (8.0 + ratio.reach)) + 2.0**-48 * whole
@@ -187,8 +188,7 @@ def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, kno
 
     RA-X11, with the q that looks best by Renyi divergences. What looks larger than what is `known` is inf.
     """
-    sigma, epochs = float(mechanism.mechanism.noise_multiplier), int(mechanism.num_epochs)
-    run = Run(sigma, int(mechanism.num_steps), int(mechanism.num_selected), epochs)
+    run = Run(mechanism.mechanism, int(mechanism.num_steps), int(mechanism.num_selected), int(mechanism.num_epochs))
     rough = best_tuning(run, query, target)
     if rough.answer > _HOPELESS[query] * known:
         return math.inf
@@ -220,10 +220,8 @@ def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Map
 
 def _is_tried(mechanism: RandomAllocation) -> bool:
     """Whether epochs are not too long, noise is moderate, and a record joins a large share of the steps."""
-    steps, selected, sigma = int(mechanism.num_steps), int(mechanism.num_selected), mechanism.mechanism.noise_multiplier
-    if not (selected < steps <= _MOST_STEPS and _NOISE[0] <= sigma <= _NOISE[1]):
-        return False
-    return bool(steps <= _SPARSE * math.exp(sigma**-2.0) * selected)
+    steps, selected, size = int(mechanism.num_steps), int(mechanism.num_selected), 1.0 + spread(mechanism.mechanism)
+    return selected < steps <= min(_MOST_STEPS, _SPARSE * size * selected) and _SIZES[0] <= size <= _SIZES[1]
 
 
 HOW_MANY = BracketMethod(

@@ -10,22 +10,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._method import Query
+from jaxacct.bounds.bases import law, spread
+from jaxacct.divergence.lattice._ratio import RatioLaw, Side
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
 _ORDERS = 1.0 + np.geomspace(0.03, 16.0, 18)  # Renyi orders a
 _TUNINGS = (0.1, 0.15, 0.22, 0.32, 0.45, 0.6, 0.75, 0.9, 1.05, 1.25)  # q in units of k/t
-_SPACING = 0.2  # of the outputs of a step, in standard deviations of the noise
+_SPACING = 0.15  # of the losses of a step, as for `ratio_of`
 _POINTS = 4.3  # roots of unity for each square root of k
+_TAIL = 1e-16  # mass of a step's law that may be left off its grid, and is booked
 _MOST_ANGLES = 9  # the angles of a rough answer
 _NEAR = 1.06  # ratio of the q of the second parabola
 _LARGEST_RATE = 0.9  # the largest q
 
 
 class Run(NamedTuple):
-    """k of t steps with Gaussian noise: the noise multiplier, t and k, and the number of epochs."""
+    """k of t steps: what is released in each, t and k, and the number of epochs."""
 
-    sigma: float
+    release: Any
     num_steps: int
     num_selected: int
     num_epochs: int
@@ -44,6 +47,22 @@ class Run(NamedTuple):
         return 2.0 * math.pi * index / size, np.where((index == 0) | (2 * index == size), 1.0, 2.0) / size
 
 
+@functools.lru_cache(maxsize=16)
+def ratio_of(release: Any, spacing: float) -> RatioLaw:
+    """The law of W, a `RatioLaw` from above, on a grid whose step is `spacing` times sqrt(log E W^2): 1/sigma."""
+    return law(release, 1.0, spacing * math.sqrt(math.log1p(spread(release))), Side.UPPER, _TAIL)
+
+
+def values_of(ratio: RatioLaw) -> Real:
+    """The points [Z] of a law of W, the last of which is 0."""
+    return np.append(np.exp(ratio.log_values), 0.0)
+
+
+def masses_of(ratio: RatioLaw) -> Real:
+    """The masses [Z] of `values_of`."""
+    return np.append(ratio.masses, ratio.zero_mass)
+
+
 class Rough(NamedTuple):
     """An approximate answer, the q that gives it in units of k/t, and the Renyi order that does."""
 
@@ -59,10 +78,9 @@ def _log_sum(logs: Real, axis: int) -> Real:
 
 def _at(run: Run, tuning: float, query: Query, target: float) -> Rough:
     """By Minkowski's inequality, (E_Q L^a)^(1/a) <= sum_j w_j (E_Q prod |1 - q + q W_i e^{i v_j}|^a)^(1/a) / b."""
-    mu, q, a = 1.0 / run.sigma, tuning * run.num_selected / run.num_steps, _ORDERS
-    z = np.arange(-8.0, a[-1] * mu + 8.0, _SPACING)
-    weighed = q * np.exp(mu * z - 0.5 * mu * mu)
-    log_masses = -0.5 * z * z + math.log(_SPACING) - 0.5 * math.log(2.0 * math.pi)
+    q, a = tuning * run.num_selected / run.num_steps, _ORDERS
+    ratio = ratio_of(run.release, _SPACING)
+    weighed, log_masses = q * values_of(ratio), np.log(np.maximum(masses_of(ratio), 1e-300))
     angles, weights = (x[:_MOST_ANGLES, None] for x in run.circle())
     logs = np.log(np.hypot(1.0 - q + weighed * np.cos(angles), weighed * np.sin(angles)))
     roots = run.num_steps / a[:, None] * _log_sum(a[:, None, None] * logs + log_masses, 2)
