@@ -33,6 +33,7 @@ from jaxacct.bounds.allocation._how_many_roughly import (
     Rough,
     Run,
     best_tuning,
+    fits,
     lowest,
     masses_of,
     neighbours,
@@ -52,7 +53,7 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 # Any value of these is valid: they affect speed and tightness only.
 _SPACING = 0.02  # of the losses of a step, as for `ratio_of`
 _COARSE, _FINE = 6.0, 50.0  # points of the grid of a factor's logarithm for each standard deviation of it
-_NEAR = 1.08  # the ratio of the q among which coarse grids choose
+_NEAR, _MOST_STRIDES = 1.08, 4  # the ratio of the q among which coarse grids choose, and of how many more at most
 _LEAST_FACTOR = math.exp(-4.0)  # smaller factors, in units of 1 - q, are taken to be as large
 _REST = 1e-4  # angles beyond the first with an A_j below it share the part of that angle
 # a rough answer this many times the known one is not worth a sharp one, which is larger nearly always
@@ -192,9 +193,28 @@ def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, kno
     rough = best_tuning(run, query, target)
     if rough.answer > _HOPELESS[query] * known:
         return math.inf
-    coarse = [near._replace(answer=_at(run, near, query, target, _COARSE)) for near in neighbours(run, rough, _NEAR)]
-    best = lowest(coarse)
-    return min(min(coarse).answer, _at(run, rough._replace(tuning=best), query, target))
+    coarse = _walked(run, rough, query, target)
+    best = rough._replace(tuning=lowest(coarse))
+    return min(min(coarse).answer, _at(run, best, query, target))
+
+
+def _walked(run: Run, rough: Rough, query: Query, target: float) -> list[Rough]:
+    """Coarse answers at the best q and its neighbours, by a walk from that of `rough`."""
+
+    def coarse(at: Rough) -> Rough:
+        return at._replace(answer=_at(run, at, query, target, _COARSE))
+
+    tried = [coarse(at) for at in neighbours(run, rough, _NEAR)]
+    for _ in range(_MOST_STRIDES):
+        best = tried.index(min(tried))
+        if len(tried) < 3 or 0 < best < len(tried) - 1:
+            break
+        further = tried[best]._replace(tuning=tried[best].tuning * (_NEAR if best else 1.0 / _NEAR))
+        if not fits(run, further.tuning):
+            break
+        tried = [*tried, coarse(further)] if best else [coarse(further), *tried]
+    best = min(max(tried.index(min(tried)), 1), max(len(tried) - 2, 0))
+    return tried[max(best - 1, 0) : best + 2]
 
 
 def _at(run: Run, rough: Rough, query: Query, target: float, fineness: float = _FINE) -> float:

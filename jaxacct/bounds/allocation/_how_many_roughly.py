@@ -104,7 +104,7 @@ def best_tuning(run: Run, query: Query, target: float) -> Rough:
     def at(tuning: float) -> Rough:
         return _at(run, tuning, query, target)
 
-    allowed = [tuning for tuning in _TUNINGS if _fits(run, tuning)]
+    allowed = [tuning for tuning in _TUNINGS if fits(run, tuning)]
     best = max(len(allowed) - 3, 0)
     for way in (-1, 1):
         while 0 <= best + way < len(allowed) and at(allowed[best + way]) < at(allowed[best]):
@@ -114,14 +114,15 @@ def best_tuning(run: Run, query: Query, target: float) -> Rough:
     return at(lowest([at(near.tuning) for near in neighbours(run, middle, _NEAR)]))
 
 
-def _fits(run: Run, tuning: float) -> bool:
+def fits(run: Run, tuning: float) -> bool:
+    """bool: whether q = `tuning` k/t is a rate, and not almost 1."""
     return tuning * run.num_selected < _LARGEST_RATE * run.num_steps
 
 
 def neighbours(run: Run, rough: Rough, ratio: float) -> list[Rough]:
     """A list of `Rough` (NamedTuple): `rough`, between two with q `ratio` times smaller and larger, where they fit."""
     tunings = (rough.tuning / ratio, rough.tuning, rough.tuning * ratio)
-    return [rough._replace(tuning=tuning) for tuning in tunings if _fits(run, tuning)]
+    return [rough._replace(tuning=tuning) for tuning in tunings if fits(run, tuning)]
 
 
 def lowest(found: list[Rough]) -> float:
