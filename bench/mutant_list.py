@@ -653,6 +653,8 @@ _GAUSSIAN = (
     Mutant(
         "bounds/allocation/_how_many.py", "math.fsum(weights[j:]) if is_last else weights[j]", "weights[j]", HOW_MANY
     ),
+    Mutant("bounds/allocation/_how_many_epochs.py", "if least < LEAST_NORMAL", "if least < 0.0", HOW_MANY),
+    Mutant("bounds/allocation/_how_many_roughly.py", "_TAIL = 1e-100", "_TAIL = 1e-16", HOW_MANY),
     Mutant("bounds/allocation/_how_many_roughly.py", "1.0, 2.0) / size", "1.0, 1.0) / size", HOW_MANY),
     Mutant("bounds/allocation/_how_many_epochs.py", ".epsilon(least) + whole", ".epsilon(least)", HOW_MANY),
     Mutant("bounds/allocation/_how_many_epochs.py", "delta * math.exp(whole)", "delta", HOW_MANY),

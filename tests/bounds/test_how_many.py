@@ -185,3 +185,32 @@ def test_several_steps_of_a_pair_are_not_below_its_exact_sums() -> None:
         for epsilon in (0.5, 1.5, 3.0):
             exact = ja.delta(run, epsilon, direction=Direction.REMOVE, method="exact")
             assert exact <= how_many_upper(run, Query.DELTA, epsilon) * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("run", "delta", "most"),
+    [
+        ((0.372, 66, 43, 1), 2.2e-9, 226.0),
+        ((0.57615, 183, 31, 20), 8.4e-11, 515.5),
+        ((0.53173, 242, 104, 1), 1.18e-10, 209.5),
+    ],
+)
+def test_what_is_booked_at_infinity_decides_nothing(run: tuple, delta: float, most: float) -> None:
+    sigma, *counts = run
+    assert how_many_upper(ja.RandomAllocation(ja.Gaussian(sigma), *counts), Query.EPSILON, delta) < most
+
+
+@pytest.mark.parametrize(
+    ("run", "epsilon", "most"),
+    [((1.4, 106, 82, 1), 33.1, 1.3e-3), ((0.973, 143, 120, 2), 150.0, 2.2e-3), ((1.0, 100, 10, 1), 1.0, 0.23)],
+)
+def test_q_is_found_where_rough_deltas_are_above_one(run: tuple, epsilon: float, most: float) -> None:
+    sigma, *counts = run
+    assert how_many_upper(ja.RandomAllocation(ja.Gaussian(sigma), *counts), Query.DELTA, epsilon) < most
+
+
+def test_tiny_deltas_and_huge_epsilons_are_left_to_others() -> None:
+    run = ja.RandomAllocation(ja.Gaussian(0.4), 300, 40, 30)
+    assert how_many_upper(run, Query.EPSILON, 1e-300) == math.inf
+    assert math.isfinite(ja.epsilon(run, 1e-200))
+    assert how_many_upper(run, Query.DELTA, 1e6, known=1e-300) == math.inf

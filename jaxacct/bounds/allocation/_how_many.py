@@ -61,8 +61,9 @@ _HOPELESS = {Query.EPSILON: 1.005, Query.DELTA: 1.1}
 # the range of E W^2 (e^{1/sigma^2} for Gaussian noise) and the largest t for which this is tried
 _SIZES, _MOST_STEPS = (math.exp(3.0**-2.0), math.exp(0.3**-2.0)), 2**15
 _SPARSE = 40.0  # where t/k is more than this many times E W^2, one step at a time is better
+_LEAST_DELTA = 1e-100  # a delta known to be below it is not asked about: long transforms would find little
 _RAREST = 600.0  # minus the logarithm of the least tail of Q
-_SLACKS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2)  # added to every eps_j, in turn, until delta is small enough
+_SLACKS = (1e-9, 1e-7, 1e-5, 1e-3, 1e-2, 0.1, 1.0)  # added to every eps_j, in turn, until delta is small enough
 
 
 class _Part(NamedTuple):
@@ -190,6 +191,8 @@ def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, kno
     RA-X11, with the q that looks best by Renyi divergences. What looks larger than what is `known` is inf.
     """
     run = Run(mechanism.mechanism, int(mechanism.num_steps), int(mechanism.num_selected), int(mechanism.num_epochs))
+    if query is Query.DELTA and known < _LEAST_DELTA:
+        return math.inf
     rough = best_tuning(run, query, target)
     if rough.answer > _HOPELESS[query] * known:
         return math.inf
@@ -205,6 +208,8 @@ def _walked(run: Run, rough: Rough, query: Query, target: float) -> list[Rough]:
         return at._replace(answer=_at(run, at, query, target, _COARSE))
 
     tried = [coarse(at) for at in neighbours(run, rough, _NEAR)]
+    if math.isinf(min(tried).answer):
+        return [rough._replace(answer=math.inf)]
     for _ in range(_MOST_STRIDES):
         best = tried.index(min(tried))
         if len(tried) < 3 or 0 < best < len(tried) - 1:

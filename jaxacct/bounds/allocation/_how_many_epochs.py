@@ -20,7 +20,7 @@ from jaxacct._types import Direction
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.curves._regridding import on_grid
-from jaxacct.special import rows_times, up
+from jaxacct.special import LEAST_NORMAL, rows_times, up
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -101,6 +101,8 @@ def epochs_upper(parts: Sequence[EpochPart], epochs: int, order: float, query: Q
         return math.inf
     if query is Query.EPSILON:
         least = target * math.exp(-whole) * (1.0 - _ROUNDING)
+        if least < LEAST_NORMAL:
+            return math.inf
         return up(compose_plds([(shown, epochs)], (1.0, least)).epsilon(least) + whole, 64)
     if target <= whole:
         return math.inf

@@ -19,8 +19,9 @@ _ORDERS = 1.0 + np.geomspace(0.03, 16.0, 18)  # Renyi orders a
 _TUNINGS = (0.1, 0.15, 0.22, 0.32, 0.45, 0.6, 0.75, 0.9, 1.05, 1.25)  # q in units of k/t
 _SPACING = 0.15  # of the losses of a step, as for `ratio_of`
 _POINTS = 4.3  # roots of unity for each square root of k
-_TAIL = 1e-16  # mass of a step's law that may be left off its grid, and is booked
+_TAIL = 1e-100  # mass of a step's law that may be left off its grid, and is booked: A^E may be large
 _MOST_ANGLES = 9  # the angles of a rough answer
+_LARGEST = 700.0  # log of the largest answer: one above 1 still says where q is better
 _NEAR = 1.06  # ratio of the q of the second parabola
 _LARGEST_RATE = 0.9  # the largest q
 
@@ -93,7 +94,7 @@ def _at(run: Run, tuning: float, query: Query, target: float) -> Rough:
         answer = float(np.interp(order, a, slope))
     else:
         order = float(np.interp(target, slope, a))
-        answer = math.exp(min(float(np.interp(order, a, log_delta)), 0.0))
+        answer = math.exp(min(float(np.interp(order, a, log_delta)), _LARGEST))
     return Rough(answer, tuning, order)
 
 
