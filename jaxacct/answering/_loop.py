@@ -45,7 +45,7 @@ from jaxacct.bounds._distribution import DistributionMethod
 
 _CLOSE = 0.9  # the mechanism's lower end over its upper end from which no weaker mechanism is asked
 # relative widths beyond which points are asked both together and one by one: how far the two may differ; and, where one
-# engine does both, how much a point may suffer from those beside it, and what one by one is no answer
+# engine does both, how much a point may suffer from those beside it, and the width of what is no answer
 _SAME, _ENOUGH, _OPEN = 1e-6, 1e-3, 1.0
 # Relative width of a bracket that is narrow enough for one of many questions: Renyi divergences are further off.
 _RENYI = {Query.EPSILON: 0.01, Query.DELTA: 0.5}

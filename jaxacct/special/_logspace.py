@@ -75,8 +75,8 @@ def exp_or_inf(x: Any) -> Any:
     return xp.exp(xp.where(x > 700.0, xp.inf, x))
 
 
-def log_sum_exp(x: jax.Array, axis: int = 0) -> jax.Array:
-    """log(sum(exp(x))) along `axis`, shifted by the maximum; -inf where all terms are -inf."""
+def log_sum_exp(x: Any, axis: int = 0) -> Any:
+    """log(sum(exp(x))) along `axis`, shifted by the maximum; -inf where all terms are -inf. NumPy or JAX arrays."""
     top = stop_gradient(xp.max(x, axis=axis, keepdims=True))
     top = xp.where(xp.isfinite(top), top, 0.0)
     total = xp.sum(xp.exp(x - top), axis=axis)

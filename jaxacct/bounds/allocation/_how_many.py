@@ -28,7 +28,7 @@ import numpy as np
 from jaxacct._method import Bracketing, BracketMethod, Cost, Query, Role, only_where
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct.bounds._split import selects_several
-from jaxacct.bounds.allocation._how_many_epochs import epochs_upper
+from jaxacct.bounds.allocation._how_many_epochs import deviation, epochs_upper
 from jaxacct.bounds.allocation._how_many_roughly import (
     Rough,
     Run,
@@ -53,7 +53,7 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 # Any value of these is valid: they affect speed and tightness only.
 _SPACING = 0.02  # of the losses of a step, as for `ratio_of`
 _COARSE, _FINE = 6.0, 50.0  # points of the grid of a factor's logarithm for each standard deviation of it
-_NEAR, _MOST_STRIDES = 1.08, 4  # the ratio of the q among which coarse grids choose, and of how many more at most
+_NEAR, _MOST_STRIDES = 1.08, 4  # ratio of neighbouring q on coarse grids; how many are tried beyond the first three
 _LEAST_FACTOR = math.exp(-4.0)  # smaller factors, in units of 1 - q, are taken to be as large
 _REST = 1e-4  # angles beyond the first with an A_j below it share the part of that angle
 # a rough answer this many times the known one is not worth a sharp one, which is larger nearly always
@@ -73,13 +73,6 @@ class _Part(NamedTuple):
     law: Pld
 
 
-def _deviation(x: Real, log_weights: Real) -> float:
-    """The standard deviation of x under weights."""
-    weights = np.exp(log_weights - log_weights.max())
-    weights /= weights.sum()
-    return math.sqrt(float(rows_times(weights, np.square(x - rows_times(weights, x)))))
-
-
 def _parts(run: Run, rough: Rough, fineness: float = _FINE) -> tuple[_Part, ...]:
     """The parts of one epoch, with the q of `rough`; sharp around the losses that matter at its Renyi order.
 
@@ -96,7 +89,7 @@ def _parts(run: Run, rough: Rough, fineness: float = _FINE) -> tuple[_Part, ...]
     whole = 1.0 - q + weighed
     # in the logarithm of W, and of a few operations
     error = weighed * (ratio.blur + 2.0**-50 * (8.0 + ratio.reach)) + 2.0**-48 * whole
-    step = _deviation(np.log(whole), np.log(np.maximum(masses, 1e-300)) + rough.order * np.log(whole)) / fineness
+    step = deviation(np.log(whole), np.log(np.maximum(masses, 1e-300)) + rough.order * np.log(whole)) / fineness
     angles, weights = run.circle()
     found: list[_Part] = []
     for j, angle in enumerate(angles):
@@ -251,7 +244,7 @@ def _is_tried(mechanism: RandomAllocation) -> bool:
 
 HOW_MANY = BracketMethod(
     name="how many steps",
-    theorem="Feldman & Shenfeld 2025, Theorem 3.1; the number of steps joined, by Fourier inversion",
+    theorem="Feldman & Shenfeld 2025, Theorem 3.1; the number of steps joined, by roots of unity",
     directions=(Direction.REMOVE,),
     ends=frozenset({Bound.UPPER}),
     cost=Cost.SECONDS,

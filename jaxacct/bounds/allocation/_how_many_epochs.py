@@ -20,7 +20,7 @@ from jaxacct._types import Direction
 from jaxacct.curves import Pld
 from jaxacct.curves._convolution import compose_plds
 from jaxacct.curves._regridding import on_grid
-from jaxacct.special import LEAST_NORMAL, rows_times, up
+from jaxacct.special import LEAST_NORMAL, log_or_minus_inf, log_sum_exp, rows_times, up
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -43,26 +43,21 @@ class EpochPart(Protocol):
         """The law of log Y_j."""
 
 
-def _log_sum(logs: Real) -> float:
-    top = float(logs.max())
-    return top + math.log(float(np.exp(logs - top).sum()))
-
-
 def _log_norms(parts: Sequence[EpochPart], order: float) -> Real:
     """Logarithms [J] of the norms (E_Q Y_j^a)^(1/a), approximately."""
     logs = []
     for part in parts:
         used = part.law.masses > 0.0
-        logs.append(_log_sum(np.log(part.law.masses[used]) + (order - 1.0) * part.law.losses[used]))
+        logs.append(log_sum_exp(np.log(part.law.masses[used]) + (order - 1.0) * part.law.losses[used]))
     return np.array(logs) / order
 
 
 def _shown(parts: Sequence[EpochPart], order: float) -> tuple[Pld, float]:
     """One epoch of the pair that reveals j, and log A, both from above; the q_j are nearly the best at `order`."""
     weights = np.array([part.log_weight for part in parts])
-    log_a = _log_sum(weights) + _SPARE
+    log_a = float(log_sum_exp(weights)) + _SPARE
     wanted = weights + _log_norms(parts, order)
-    shifts = weights - log_a - (wanted - _log_sum(wanted)) + _SPARE  # log A_j / (A q_j)
+    shifts = weights - log_a - (wanted - log_sum_exp(wanted)) + _SPARE  # log A_j / (A q_j)
     step = min(part.law.step for part in parts)
     laws = [part.law if part.law.step == step else on_grid(part.law, step) for part in parts]
     # shifts are rounded up to the grid, which makes a q_j smaller
@@ -81,11 +76,16 @@ def _shown(parts: Sequence[EpochPart], order: float) -> tuple[Pld, float]:
     return whole, log_a
 
 
+def deviation(x: Real, log_weights: Real) -> float:
+    """float: the standard deviation of x [N] under weights [N]."""
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    return math.sqrt(float(rows_times(weights, np.square(x - rows_times(weights, x)))))
+
+
 def _coarser(law: Pld) -> Pld:
     """`law` on a grid with `_FINENESS` points for each standard deviation, if its own has more."""
-    share = law.masses / law.masses.sum()
-    mean = rows_times(share, law.losses)
-    step = math.sqrt(float(rows_times(share, np.square(law.losses - mean)))) / _FINENESS
+    step = deviation(law.losses, log_or_minus_inf(law.masses)) / _FINENESS
     return on_grid(law, step) if step > law.step else law
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from jaxacct._method import Query
 from jaxacct.bounds.bases import law, spread
 from jaxacct.divergence.lattice._ratio import RatioLaw, Side
+from jaxacct.special import log_sum_exp
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -72,11 +73,6 @@ class Rough(NamedTuple):
     order: float
 
 
-def _log_sum(logs: Real, axis: int) -> Real:
-    top = logs.max(axis)
-    return np.log(np.exp(logs - np.expand_dims(top, axis)).sum(axis)) + top
-
-
 def _at(run: Run, tuning: float, query: Query, target: float) -> Rough:
     """By Minkowski's inequality, (E_Q L^a)^(1/a) <= sum_j w_j (E_Q prod |1 - q + q W_i e^{i v_j}|^a)^(1/a) / b."""
     q, a = tuning * run.num_selected / run.num_steps, _ORDERS
@@ -84,8 +80,8 @@ def _at(run: Run, tuning: float, query: Query, target: float) -> Rough:
     weighed, log_masses = q * values_of(ratio), np.log(np.maximum(masses_of(ratio), 1e-300))
     angles, weights = (x[:_MOST_ANGLES, None] for x in run.circle())
     logs = np.log(np.hypot(1.0 - q + weighed * np.cos(angles), weighed * np.sin(angles)))
-    roots = run.num_steps / a[:, None] * _log_sum(a[:, None, None] * logs + log_masses, 2)
-    log_moment = run.num_epochs * a * (_log_sum(np.log(weights[:, 0]) + roots, 1) - run.log_share(q))
+    roots = run.num_steps / a[:, None] * log_sum_exp(a[:, None, None] * logs + log_masses, 2)
+    log_moment = run.num_epochs * a * (log_sum_exp(np.log(weights[:, 0]) + roots, 1) - run.log_share(q))
     slope = np.gradient(log_moment, a, edge_order=2)
     curvature = np.maximum(np.gradient(slope, a), 1e-12)
     log_delta = log_moment - (a - 1.0) * slope - np.log(a * (a - 1.0)) - 0.5 * np.log(2.0 * math.pi * curvature)
