@@ -372,6 +372,7 @@ _COMPOSED = (
     Mutant("curves/_convolution.py", "(grow if upper else -grow)", "(-grow if upper else grow)", EXPONENTS),
     Mutant("curves/_convolution.py", "infinite = 0.0 - math.expm1(log_finite) * (", "infinite = 0.0 * (", PLD),
     Mutant("curves/_convolution.py", "if end < full:", "if False:", PLD),
+    Mutant("curves/_convolution.py", "if window.size > MAX_POINTS:", "if False:", f"{PLD} -k too_many_losses"),
     # laws of ratios
     Mutant("divergence/lattice/_ratio.py", "masses * (1.0 + rounding), 0.0", "masses * (1.0 - rounding), 0.0", PLD),
     Mutant("divergence/lattice/_ratio.py", "sum_outward((infinite, upper_p), up=True)", "infinite", PLD),
@@ -963,6 +964,7 @@ _ALLOCATION = (
     Mutant("papers/random_allocation/_discrete_moments.py", "8.0 * ULP", "0.0 * ULP", OUTPUTS),
     Mutant("papers/random_allocation/_discrete_moments.py", "upward=True", "upward=False", OUTPUTS),
     Mutant("papers/random_allocation/_overlap_exact.py", "log_choose) + slack", "log_choose) - slack", OVERLAPS),
+    Mutant("papers/random_allocation/_overlap_exact.py", "* (order - sum(subset)))", "* (1 - sum(subset)))", OVERLAPS),
     Mutant("papers/random_allocation/_overlap_exact.py", "top))) + size", "top))) - size", OVERLAPS),
     Mutant("papers/random_allocation/_overlap_exact.py", "(1.0 + 2.0 * size)", "(1.0 - 2.0 * size)", OVERLAPS),
     Mutant("papers/random_allocation/_recursive.py", "rate)), 4.0)", "rate)), -64.0)", OVERLAPS),
@@ -1000,7 +1002,27 @@ _ALLOCATION = (
     Mutant("bounds/allocation/_decomposition.py", "(-epsilon) / participation", "(-epsilon)", BOUNDS),
     Mutant("bounds/allocation/_decomposition.py", "if found <= cap:", "if found < math.inf:", BOUNDS),
     Mutant("bounds/allocation/_overlap.py", "epochs * v if a >= 2.0 else np.inf", "epochs * v", BOUNDS),
-    Mutant("bounds/allocation/_overlap.py", "* (1.0 + 2.0 * error + size)", "* (1.0 - 2.0 * error - size)", BOUNDS),
+    Mutant(
+        "bounds/allocation/_overlap.py",
+        "* (1.0 + 2.0 * self.error + size)",
+        "* (1.0 - 2.0 * self.error - size)",
+        f"{BOUNDS} -k overlap",
+    ),
+    Mutant(
+        "bounds/allocation/_overlap.py",
+        "    log_weights -= math.log(float(np.exp(log_weights).sum()))",
+        "    with np.errstate(divide='ignore'):\n        log_weights = np.log(np.exp(log_weights) / np.exp(log_weights).sum())",
+        f"{BOUNDS} -k overlap",
+    ),
+    Mutant(
+        "bounds/allocation/_overlap.py",
+        "return slice(start, ",
+        "return slice(start, peak) if peak else slice(start, ",
+        f"{BOUNDS} -k overlap",
+    ),
+    Mutant(
+        "bounds/allocation/_overlap.py", "_LEAST_TERM = 2.0**-150", "_LEAST_TERM = 2.0**-30", f"{BOUNDS} -k overlap"
+    ),
     Mutant("divergence/allocation/_profile.py", "found.above + moved, found.below + moved", "moved, moved", EXACT),
     Mutant("divergence/allocation/_lines.py", "error + np.exp(self.centre * x + self.log_tail)", "error", EXACT),
     Mutant("divergence/allocation/_lines.py", "error, error + copies", "error, error", EXACT),

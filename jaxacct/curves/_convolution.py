@@ -219,11 +219,11 @@ def _window(parts: Sequence[tuple[Pld, int]], moments: _LogMoments, steepest: fl
     end = math.ceil(high) if high < full else full
     window = _Window(origin, start, end, full)
     if window.size > full:
-        return _Window(origin, 0, full, full)
+        window = _Window(origin, 0, full, full)
     if window.size > MAX_POINTS:
         raise TooFineError(
-            f"the composed loss spreads over {end - start:.2g} steps of {step:.3g}, more than {MAX_POINTS}: ask for a "
-            "lower resolution, or for the Renyi bound (leave precision out)"
+            f"the composed loss spreads over {window.end - window.start:.2g} steps of {step:.3g}, more than "
+            f"{MAX_POINTS}: ask for a lower resolution, or for the Renyi bound (leave precision out)"
         )
     return window
 

@@ -601,6 +601,41 @@ def test_overlap_divergence_against_mpmath(steps: int, selected: int) -> None:
             assert exact * (1 - mp.mpf(1e-15)) <= value <= exact * (1 + mp.mpf(1e-10))
 
 
+def _overlap_moment(steps, selected, x):
+    """E e^{x J}, to 40 digits."""
+    term = mp.binomial(steps - selected, selected) / mp.binomial(steps, selected)  # j = 0
+    total = mp.mpf(0)
+    for j in range(selected + 1):
+        total += term
+        term *= mp.exp(x) * mp.mpf(selected - j) ** 2 / ((j + 1) * (steps - 2 * selected + j + 1))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("steps", "selected", "sigma", "orders"),
+    [
+        (10**5, 500, 0.1, [2.0, 60.0]),  # the largest terms have weights of e^-3000
+        (10403, 493, 2.031, [8.0, 60.0]),
+        (10**6, 4000, 20.0, [2.0, 2.5, 100.0]),  # one peak among many terms
+        (10**12, 3000, 3.0, [2.0, 9.0]),  # mostly no overlap
+    ],
+)
+def test_overlap_divergence_where_weights_or_terms_are_no_doubles(steps, selected, sigma, orders) -> None:
+    found = overlap_remove_rdp(ja.RandomAllocation(ja.Gaussian(sigma), steps, selected), orders=orders)
+    with mp.workdps(40):
+        for order, value in zip(orders, found, strict=True):
+            exact = mp.log(_overlap_moment(steps, selected, mp.mpf(order) / (2 * mp.mpf(sigma) ** 2)))
+            assert exact * (1 - mp.mpf(1e-15)) <= value <= exact * (1 + mp.mpf(1e-9))
+
+
+def test_rare_overlaps_count_in_epsilon() -> None:
+    """0.2 gave 7,500 in this direction: overlaps of probabilities below 1e-308 were left out."""
+    run = ja.RandomAllocation(ja.Gaussian(0.205), 262208, 2169)
+    found = ja.epsilon(run, 1e-33, method="overlap", direction=REMOVE)
+    assert ja.delta(run, 7500.0, direction=REMOVE) == 1.0
+    assert found > 16000.0
+
+
 def test_overlap_divergence_is_above_the_exact_one() -> None:
     run = ja.RandomAllocation(ja.Gaussian(1.0), 100)
     orders = [2, 3, 8, 32]

@@ -532,12 +532,12 @@ def test_a_dominating_pair_bounds_nothing_from_below():
 
 
 @pytest.mark.slow
-def test_parts_without_a_distribution_compose_by_methods():
+def test_different_reports_compose_by_their_blankets():
     mixed = ja.Composed((ja.Shuffled(ja.LocalRandomizer(1.0), 1000), ja.Shuffled(ja.GaussianReports(4.0), 1000)))
     found = ja.epsilon_interval(mixed, 1e-6)
     assert 0 < found.lower == found.analysis_lower < found.upper == ja.epsilon(mixed, 1e-6)
-    # basic composition: half of delta for each
-    assert found.upper == pytest.approx(sum(ja.epsilon(part, 5e-7) for part in mixed.mechanisms), rel=1e-12)
+    # less than basic composition, half of delta for each: both have blankets
+    assert found.upper < 0.8 * sum(ja.epsilon(part, 5e-7) for part in mixed.mechanisms)
     alone = mixed.mechanisms[1]
     assert ja.delta(ja.Composed(alone), 0.5) == pytest.approx(ja.delta(alone, 0.5), rel=1e-12)
 

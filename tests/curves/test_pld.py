@@ -16,6 +16,7 @@ import pytest
 from support.answers import DELTA, interval_of
 
 import jaxacct as ja
+from jaxacct._types import TooFineError
 from jaxacct.bounds import bases
 from jaxacct.bounds.bases._base import pld_of_law
 from jaxacct.curves import _convolution as composition
@@ -869,6 +870,14 @@ def test_distributions_near_the_largest_loss_are_sharp():
     found = ja.epsilon_interval(ja.Composed(ja.Laplace(3.0), 20), 1e-6)
     assert found.upper - found.lower <= 1e-3 * found.lower
     assert found.lower <= 6.33758 <= found.upper
+
+
+def test_a_composition_with_too_many_losses_is_refused():
+    """The losses spread over all points that there are, 17 times 2^20."""
+    masses = np.zeros(2**20)
+    masses[[0, -1]] = 0.5
+    with pytest.raises(TooFineError, match=r"spreads over 1\.8e\+07 steps"):
+        compose_plds([(ja.Pld(0.0, 1e-6, masses, 0.0, UPPER, REMOVE), 17)], tilts=[0.0])
 
 
 def test_no_tilt_is_steeper_than_the_window_is_made_for():

@@ -23,6 +23,7 @@ from jaxacct.special import ULP, up
 
 _MAX_SELECTED = 256  # steps for each record; the cost grows as their square, in vectors of that length
 _MAX_CELLS = 4096  # coefficients of the polynomial; for more the answer is inf
+_MOST_LOG_WAYS = 600.0  # log of C(t, k)^(2a - 1): doubles hold the coefficients beside each other
 
 Real = NDArray[np.float64]
 
@@ -92,24 +93,27 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
 
 def _log_coefficient(t: int, k: int, s2: float, order: int) -> float:
     """Log of E_Q X^a, rounded up, by binary powering of the polynomial; inf for too many coefficients."""
-    cells = (k + 1) ** order
-    if cells > _MAX_CELLS or s2 * order * (order - 1) > 1200.0:
+    cells, log_choose = (k + 1) ** order, math.log(math.comb(t, k))
+    if cells > _MAX_CELLS or (2 * order - 1) * math.log(math.comb(t, min(k, t // 2))) > _MOST_LOG_WAYS:
         return math.inf
+    largest = 0.5 * s2 * order * (order - 1)
+    # With q^{-(a-1)/2} z for z no factor is above 1, and E_Q X^a at least C(t, k), by equal subsets. No coefficient is
+    # above C(t, k)^a (of at most t / 2 steps), so that what is lost below 2^-1074 of the largest of one product, times
+    # the largest of the other, is below 2^-100 of the result.
     power = np.zeros((k + 1,) * order)
     for subset in np.ndindex((2,) * order):
-        power[subset] = math.exp(0.5 * s2 * sum(subset) * (sum(subset) - 1))
+        power[subset] = math.exp(-0.5 * s2 * sum(subset) * (order - sum(subset)))
     log_scale, log_power, total = 0.0, 0.0, np.zeros_like(power)
     total[(0,) * order] = 1.0
     for bit in reversed(bin(t)[2:]):
         if bit == "1":
             total, log_scale = _scaled(_truncated_product(total, power), log_scale + log_power)
         power, log_power = _scaled(_truncated_product(power, power), 2.0 * log_power)
-    value = math.log(float(total[(k,) * order])) + log_scale
-    log_choose = math.log(math.comb(t, k))
-    largest = 0.5 * s2 * order * (order - 1)
+    value = math.log(float(total[(k,) * order])) + log_scale + k * largest
     # a product of t factors, known to `largest` + 4 ULP, is made in t - 1 products of sums of `cells` terms, each of
     # them with a scale, whose logarithm is at most 2 `largest` + log(cells)
-    slack = ULP * (t * (cells + 12.0 * (largest + math.log(cells)) + 16.0) + 8.0 * (abs(value) + order * log_choose))
+    logs = abs(value) + k * largest + order * log_choose
+    slack = ULP * (t * (cells + 12.0 * (largest + math.log(cells)) + 16.0) + 8.0 * logs)
     return max(0.0, value - order * log_choose) + slack
 
 
