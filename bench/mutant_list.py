@@ -70,6 +70,7 @@ MORE = "tests/bounds/test_allocation_more.py"
 EXACT = "tests/divergence/test_exact.py"
 FEW = "tests/bounds/test_few_outputs.py"
 OVERLAPS = "tests/papers/test_overlaps_rounded.py"
+LATTICE = "tests/divergence/test_lattice_laws.py"
 OUTPUTS = "tests/papers/test_discrete_moments.py"
 CLONES = "tests/divergence/test_clones.py"
 NODES = "tests/divergence/test_clones_contour.py"
@@ -357,11 +358,9 @@ _COMPOSED = (
     ),
     # curves
     Mutant("curves/_pld.py", "total + slack) if self.bound", "total - slack) if self.bound", PLD),
-    Mutant("curves/_pld.py", "+ self.infinite_mass\n        # the grid", "\n        # the grid", PLD),
+    Mutant("curves/_pld.py", "+ self.infinite_mass\n        slack =", "\n        slack =", PLD),
     Mutant("curves/_pld.py", "first = max(0, int(place))", "first = max(0, int(place) + 2)", PLD),
-    Mutant(
-        "curves/_pld.py", "guess + nudge if upper else guess - nudge", "guess - nudge if upper else guess + nudge", PLD
-    ),
+    Mutant("curves/_pld.py", "settled = self.delta(answer) <= delta", "settled = self.delta(answer) >= delta", PLD),
     Mutant(
         "curves/_regridding.py", "upper = pld.bound is Bound.UPPER", "upper = pld.bound is not Bound.UPPER", PROFILES
     ),
@@ -377,6 +376,16 @@ _COMPOSED = (
     Mutant("divergence/lattice/_ratio.py", "masses * (1.0 + rounding), 0.0", "masses * (1.0 - rounding), 0.0", PLD),
     Mutant("divergence/lattice/_ratio.py", "sum_outward((infinite, upper_p), up=True)", "infinite", PLD),
     Mutant("divergence/lattice/_ratio.py", "kept[0] += moved * grow", "kept[0] += 0.0", PLD),
+    Mutant("divergence/lattice/_ratio.py", "far_above = np.expm1(empty)", "far_above = 0.9 * np.expm1(empty)", LATTICE),
+    Mutant(
+        "divergence/lattice/_ratio.py", "far_below = -np.expm1(-empty)", "far_below = -0.9 * np.expm1(-empty)", LATTICE
+    ),
+    Mutant(
+        "divergence/lattice/_ratio.py", "(0 if removing else 1)] += lone", "(1 if removing else 0)] += lone", LATTICE
+    ),
+    Mutant("bounds/bases/_few_outputs.py", "place += math.log1p(", "place += 0.01 * step + math.log1p(", LATTICE),
+    Mutant("bounds/bases/_few_outputs.py", "np.abs(distances) <= step", "np.abs(distances) <= 0.0", LATTICE),
+    Mutant("curves/_pld.py", "(slack if upper else -slack)", "0.0", f"{PLD} -k few_deltas"),
     Mutant("divergence/lattice/_sums.py", "dataclasses.replace(law, zero_mass=zero,", "dataclasses.replace(law,", PLD),
     # what is rounded once a step: the masses at 0 and at infinity
     Mutant("divergence/lattice/_sums.py", "b.zero_mass, up=up)\n", "b.zero_mass, up=not up)\n", BOOKED),

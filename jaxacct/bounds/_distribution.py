@@ -30,6 +30,7 @@ _FINE_FIRST = 32.0  # where it starts at most, if laws cost next to nothing
 _FEW_CELLS = 2.0**14  # cells of the composed law at that start: if it would have more, the start is coarser
 _LAST_RESOLUTION = 768.0  # where it gives up
 _READ_RESOLUTION = 24.0  # where nothing is refined: for distributions known only from above
+_NEARBY = 3  # deltas are rounded to powers of two to this power where one of them says what should be sharp
 _COARSER, _LONG_LAW = 0.125, 2.0**21  # the share of it that is tried first, and the number of points that is too many
 _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
 _MUCH_WORK = 2.4e9  # pairs of points in sums of laws, about four seconds: more is spent only for narrower widths
@@ -37,7 +38,8 @@ _WORTH_SAYING = 1.5e9  # about two and a half seconds: a warning is given where 
 _FEW_POINTS = 2**17  # points of the distributions made before: so many are never too many
 _STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
 _LOOSE, _LEAST_GROWTH = 10.0, 1.5  # times the width asked for: above it, a smaller step is made as time ends
-_MAX_IDLE = 3  # refinements in a row without gain after which no more are tried
+_MAX_IDLE = 3  # refinements in a row without gain after which no more are tried, twice as many of cheap ones
+_NEXT_TO_NOTHING = 0.02  # share of much work up to which they are cheap
 _NO_GAIN = 0.99  # at deep deltas, one refinement that leaves more than this share of the width is the last
 _GAIN = 0.8  # a refinement that leaves more than this share of the width counts as no gain
 FINEST, _COARSEST = 2.0**-40, 16.0  # nats between losses: beyond them there is only rounding, or overflow
@@ -180,8 +182,8 @@ def plds(
 
 def reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[float, ...]]:
     """A function from a `Pld` to the float that answers `query` at `target`, and the deltas where it is to be sharp."""
-    if query is Query.EPSILON:
-        return lambda loss: loss.epsilon(target), (target,)
+    if query is Query.EPSILON:  # sharp nearby is as sharp, and serves other deltas of a search
+        return lambda loss: loss.epsilon(target), (2.0 ** (_NEARBY * round(math.log2(target) / _NEARBY)),)
     return lambda loss: loss.delta(target), (1.0, *ALL_DELTAS)
 
 
@@ -346,7 +348,9 @@ class _Refinement:
                     continue
                 if math.isinf(width):
                     return
-            if idle >= _MAX_IDLE:  # a width below the default gets the last resolution too
+            if idle >= (
+                _MAX_IDLE if (points or math.inf) > _FEW_CELLS else 2 * _MAX_IDLE
+            ):  # a width below the default gets the last resolution too
                 wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
                 is_expensive = spent + work.at(_LAST_RESOLUTION / resolution) > most
                 if not wants_more or is_expensive or is_too_large(each * _LAST_RESOLUTION):

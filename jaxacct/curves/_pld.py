@@ -13,7 +13,7 @@ from jaxacct._types import Bound, Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_positive, checked_array, checked_choice, checked_number
 from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.mechanisms._words import ADAPTIVE
-from jaxacct.special import bisect_whole, rows_times
+from jaxacct.special import bisect_whole
 
 _ROUNDING = 2.0**-44  # relative rounding error of a sum of non-negative terms over a grid
 
@@ -115,10 +115,12 @@ class Pld(Mechanism):
         gap = np.minimum(epsilon - (self.offset + self.step * np.arange(first, self.masses.shape[0])), 0.0)
         # NumPy adds in pairs: an error of some 40 ulp at any length; one after the other, each term may add one
         total = float((self.masses[first:] * -np.expm1(gap)).sum()) + self.infinite_mass
-        # the grid's own losses carry a few ulp of the largest
-        shift = 2.0**-50 * (abs(epsilon) + abs(self.offset) + self.step * (self.masses.shape[0] - 1))
-        slack = _ROUNDING * total + shift * float(self.masses[first:].sum())
+        slack = _ROUNDING * total + self._shift(epsilon) * float(self.masses[first:].sum())
         return float(min(1.0, total + slack) if self.bound is Bound.UPPER else max(0.0, total - slack))
+
+    def _shift(self, epsilon: float) -> float:
+        """What differences of `epsilon` and the grid's losses err by: a few ulp of the largest."""
+        return 2.0**-50 * (abs(epsilon) + abs(self.offset) + self.step * (self.masses.shape[0] - 1))
 
     def epsilon(self, delta: float) -> float:
         """The least epsilon >= 0 at which `self.delta` is at most `delta` in (0, 1), rounded to the safe side."""
@@ -140,10 +142,11 @@ class Pld(Mechanism):
         high = bisect_whole(lambda cell: self.delta(self.offset + self.step * cell) <= delta, high, low)
         low = max(low, high - 1)
         base = self.offset + self.step * low
-        # inside it delta = S - e^(eps - base) T
+        # inside it delta = S - e^(eps - base) T, and what `self.delta` adds or takes away for rounding, a little more
         above = self.masses[low + 1 :]
-        s = float(above.sum()) + self.infinite_mass
-        t = float(rows_times(above, np.exp(-self.step * np.arange(1.0, above.shape[0] + 1.0))))
+        slack = 1.25 * (_ROUNDING * delta + self._shift(base) * float(self.masses[max(low, 0) :].sum()))
+        s = float(above.sum()) + self.infinite_mass + (slack if upper else -slack)
+        t = float((above * np.exp(-self.step * np.arange(1.0, above.shape[0] + 1.0))).sum())
         inside = float(np.log((s - delta) / t)) if s > delta and t > 0 else self.step
         guess = base + min(max(inside, 0.0), self.step)
         for k in range(40):  # step to the safe side of the rounding of both

@@ -880,6 +880,21 @@ def test_a_composition_with_too_many_losses_is_refused():
         compose_plds([(ja.Pld(0.0, 1e-6, masses, 0.0, UPPER, REMOVE), 17)], tilts=[0.0])
 
 
+@pytest.mark.parametrize("bound", [UPPER, LOWER])
+def test_epsilon_asks_for_few_deltas(bound, monkeypatch):
+    """Rounding of either sort is in the equation that is solved, so that what solves it is on the safe side."""
+    pld = ja.pld(ja.PoissonSampled(ja.DiscreteGaussian(1.05), 2e-4, 300), bound=bound, resolution=2.0)
+    asked = []
+    of = ja.Pld.delta
+    monkeypatch.setattr(ja.Pld, "delta", lambda self, epsilon: asked.append(epsilon) or of(self, epsilon))
+    for delta in (1e-12, 1e-9, 1e-6):
+        asked.clear()
+        found = pld.epsilon(delta)
+        assert len(asked) <= 8
+        assert (of(pld, found) <= delta) if bound is UPPER else (of(pld, found) >= delta)
+        assert of(pld, found) == pytest.approx(delta, rel=1e-6)
+
+
 def test_no_tilt_is_steeper_than_the_window_is_made_for():
     """Where rare losses take over between two tilts the steepest was not the last: a lower law had a mass of 1e84."""
     release = ja.MixtureOfGaussians.of_user(0.3, num_records=100, sampling_prob=1e-4)

@@ -25,11 +25,13 @@ from jaxacct.mechanisms import (
     Skellam,
 )
 from jaxacct.mechanisms._fields import number_fields
-from jaxacct.special import SkellamMasses, product_outward, skellam_masses, skellam_reach, sum_outward, up
+from jaxacct.special import SkellamMasses, down, product_outward, skellam_masses, skellam_reach, sum_outward, up
 
 _NEAR = 10.0  # least number of standard deviations looked at: e^-50 is below any rounding of a sum
 _FAR = 38.0  # standard deviations: e^-(38^2 / 2) is below 1e-303
 _OUTSIDE = 1e-303  # what lies beyond them, with the record or without; it carries the certificate
+_NUM_GATHERINGS = 3  # the mean of what is near a place, then of what is near that mean, and so on
+_RARE, _MOST_HALF = 0.5, 350.0  # a rare value's share of the largest weight, and the largest exponent of a weight
 _LEAST_TAIL = 1e-250  # a smaller tail is not aimed at
 _MOST_OUTPUTS = 2**23  # more are not listed
 _COUNTED = 2**17  # up to so many outputs of discrete Gaussian noise are added up one by one
@@ -216,14 +218,31 @@ def law_of_atoms(
 ) -> RatioLaw:
     """The law (`RatioLaw`) of finitely many finite values [N] of the log of a ratio, and masses at 0 and infinity.
 
-    The value that decides the direction is on the lattice; its opposite is where the step divides their distance.
+    The value that decides the direction is on the lattice; its opposite is where the step divides their distance. Where
+    that value is rare, from below, the likeliest ones are gathered in a point: all others take mass from there.
     `name` is what an error calls the release.
     """
     check_fits(name, log_values.min(initial=0.0), log_values.max(initial=0.0), step)
     origin = 0.0
     if log_values.size:
-        origin = float(log_values.min() if side is Side.LOWER_ADD else log_values.max())
+        deciding = int(np.argmin(log_values) if side is Side.LOWER_ADD else np.argmax(log_values))
+        weights = masses * np.exp(np.minimum(0.5 * log_values, _MOST_HALF))  # under both, their geometric mean
+        likeliest = int(np.argmax(weights))
+        origin = float(log_values[deciding])
+        if side is not Side.UPPER and weights[deciding] < _RARE * weights[likeliest]:
+            log_values, masses = _gathered(log_values, masses, float(log_values[likeliest]), step)
+            origin = float(log_values[-1])
     return from_atoms(log_values, masses, zero, infinite, step, side, origin=origin)
+
+
+def _gathered(log_values: Any, masses: Any, place: float, step: float) -> tuple[Any, Any]:
+    """The values [M] and their masses with those within a step of `place` merged into their mean, the last one."""
+    for _ in range(_NUM_GATHERINGS):
+        distances = log_values - place
+        near = np.abs(distances) <= step
+        total = float(masses[near].sum())
+        place += math.log1p(float((masses[near] * np.expm1(distances[near])).sum()) / total)
+    return np.append(log_values[~near], place), np.append(masses[~near], down(total, 64))
 
 
 def _law_of(types: Types, losses: Any, sampling_prob: float, step: float, side: Side) -> RatioLaw:

@@ -78,6 +78,7 @@ _TAIL_ROUNDING = 2.0**-42
 # from a point than that is taken to be on it.
 BLUR = 2.0**-50
 
+_FARTHEST = 30.0  # nats between cells that share a point: ratios of their distances err by so many ULP more
 LUMPS = 8.0  # times the tail: more mass at 0 is the law's own, and is kept
 DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tightness only, any value >= 0 is valid
 
@@ -166,13 +167,14 @@ def from_masses(q: NDArray[Any], p: NDArray[Any], offset: float, step: float, si
     return from_cells(q - high, high, offset, step, side)
 
 
-def _matched(masses: NDArray[Any], ratios: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Merges across the points between neighbouring cells, from the first cell on.
+def _matched(masses: NDArray[Any], ratios: NDArray[Any], stays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Merges across the points between cells that follow each other, from the first cell on.
 
     Of cell k the mass that was not taken by the point on its left is offered to the point on its right, which needs
-    `ratios[k]` times as much from cell k + 1 to keep the mean. Returns three arrays [N], for each cell: what its left
-    point took, what it gave to its right point, and what it offered in vain.
+    `ratios[k]` times as much from cell k + 1 to keep the mean; where it `stays` nothing is offered. Returns three
+    arrays [N], for each cell: what its left point took, what it gave to its right point, and what is left over.
     """
+    ratios = np.where(stays, 0.0, ratios)
     # one cell after the other, in plain Python: thousands of cells take less time than compiling a program
     every, taken = masses.tolist(), 0.0
     all_taken = [taken]
@@ -184,7 +186,7 @@ def _matched(masses: NDArray[Any], ratios: NDArray[Any]) -> tuple[NDArray[Any], 
     left = np.array(all_taken)
     offered, wanted = masses - left, np.append(left[1:], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        given = np.where(ratios > 0, np.minimum(wanted / ratios, offered), offered)
+        given = np.where(ratios > 0, np.minimum(wanted / ratios, offered), np.where(stays, 0.0, offered))
     return left, given, offered - given
 
 
@@ -207,29 +209,44 @@ def _in_pairs(
     return whole, bias * math.exp(step * (2 * low.shape[0] - count))
 
 
+def _partners(masses: NDArray[Any], step: float) -> NDArray[Any]:
+    """The cells that hold mass, and those beside them where the next one is too far away; at least one."""
+    held = np.flatnonzero(masses > 0)
+    far = step * np.diff(held) > _FARTHEST
+    beside = np.concatenate([held[:-1][far] + 1, held[1:][far] - 1])
+    return np.union1d(held, beside) if held.size else np.zeros(1, int)
+
+
 def _contracted(
     low: NDArray[Any], high: NDArray[Any], step: float, side: Side, *, depth: int
 ) -> tuple[NDArray[Any], float]:
     """Masses [N + 1] at the cells' ends of a contraction of the law of the cells' means, and how far the mean moved.
 
-    Point k + 1, between cells k and k + 1, takes mass from both in the proportion that keeps the mean. Working from
-    each tail towards the mode this recursion is stable. Where the two passes meet, and wherever a cell has no partner
-    (a lump of mass), something is left over. That is tried again on every second point, `depth` times over; what is
-    left at last moves to the end of its cell that is safe for `side`. The two passes meet in the cell that leaves the
-    least. The distance that the mean moved is in units of the last point's value.
+    The right end of a cell takes mass from this cell and from the next one that holds any, in the proportion that keeps
+    the mean; in the other pass the left end does. Working from each tail towards the mode this recursion is stable.
+    Where the two passes meet, and wherever a cell has no partner (a lump of mass), something is left over. That is
+    tried again on every second point, `depth` times over; what is left at last moves to the end of its cell that is
+    safe for `side`. The two passes meet in the cell that leaves the least. The distance that the mean moved is in units
+    of the last point's value.
     """
-    count = low.shape[0]
-    mass = low + high
-    share = np.divide(high, mass, out=np.full_like(mass, 0.5), where=mass > 0)
-    # cell k is (1 - share) (e^h - 1) x_k below the point on its right, cell k + 1 share (e^h - 1) x_{k+1} above it
-    up = np.append((1.0 - share[:-1]) / np.maximum(math.exp(step) * share[1:], 1e-300), 0.0)
-    down = np.append(1.0 / np.maximum(up[:-1], 1e-300)[::-1], 0.0)
-    taken, given, left = _matched(mass, up)
-    taken_r, given_r, left_r = (x[::-1] for x in _matched(mass[::-1], down))
-
+    count, grow = low.shape[0], math.expm1(step)
+    every_share = np.divide(high, low + high, out=np.full_like(low, 0.5), where=low + high > 0)
+    # what is left over stays alone rather than take from far away: tightness only
+    at = _partners(low + high, step) if depth == DEPTH else np.arange(count)
+    mass, share = (low + high)[at], every_share[at]
+    # in units of the point: how far below and above it the means of the cells on its two sides are
+    empty = step * (np.diff(at) - 1)
+    with np.errstate(over="ignore"):
+        far_above = np.expm1(empty) * (1.0 + share[1:] * grow) + share[1:] * grow
+    far_below = -np.expm1(-empty) - np.exp(-empty) * (1.0 - share[:-1]) * math.expm1(-step)
+    up = np.append((1.0 - share[:-1]) * -math.expm1(-step) / np.maximum(far_above, 1e-300), 0.0)
+    down = np.append((share[1:] * grow / np.maximum(far_below, 1e-300))[::-1], 0.0)
     removing = side is Side.LOWER_REMOVE
-    value = np.exp(step * (np.arange(count) - count))
-    distance = (share if removing else (1.0 - share)) * math.expm1(step) * value
+    safe = share == (0.0 if removing else 1.0)  # there already: it stays, unless a point beside it takes it
+    taken, given, left = _matched(mass, up, safe)
+    taken_r, given_r, left_r = (x[::-1] for x in _matched(mass[::-1], down, safe[::-1]))
+
+    distance = (share if removing else (1.0 - share)) * grow * np.exp(step * (at - count))
     before = np.concatenate([[0.0], np.cumsum(left * distance)[:-1]])
     after = np.concatenate([np.cumsum((left_r * distance)[::-1])[::-1][1:], [0.0]])
     rest = mass - taken - taken_r
@@ -237,13 +254,17 @@ def _contracted(
     meet = int(np.argmin(cost))
 
     out = np.zeros(count + 1)
-    out[1 : meet + 1] += given[:meet] + taken[1 : meet + 1]
-    out[meet + 1 : -1] += given_r[meet + 1 :] + taken_r[meet:-1]
-    alone = np.where(np.arange(count) < meet, left, left_r)
-    alone[meet] = max(rest[meet], 0.0)
-    bias = float((alone * distance).sum())
+    out[at[:meet] + 1] += given[:meet] + taken[1 : meet + 1]
+    out[at[meet + 1 :]] += given_r[meet + 1 :] + taken_r[meet:-1]
+    lone = np.where(np.arange(at.shape[0]) < meet, left, left_r)
+    lone[meet] = max(rest[meet], 0.0)
+    bias = float((lone * distance).sum())
+    out[at[safe] + (0 if removing else 1)] += lone[safe]
+    lone[safe] = 0.0
+    alone = np.zeros(count)
+    alone[at] = lone
     if depth > 0 and bias > 0 and count > 4:
-        coarse, coarse_bias = _in_pairs(alone, share, step, side, depth=depth - 1)
+        coarse, coarse_bias = _in_pairs(alone, every_share, step, side, depth=depth - 1)
         if coarse_bias < bias:
             size = max(coarse.shape[0], count + 1)
             return padded(out, size) + padded(coarse, size), coarse_bias
