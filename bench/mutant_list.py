@@ -383,6 +383,7 @@ _COMPOSED = (
     Mutant(
         "divergence/lattice/_ratio.py", "(0 if removing else 1)] += lone", "(1 if removing else 0)] += lone", LATTICE
     ),
+    Mutant("divergence/lattice/_ratio.py", "np.argmax(np.where(least, mass, -1.0))", "np.argmin(cost)", LATTICE),
     Mutant("bounds/bases/_few_outputs.py", "place += math.log1p(", "place += 0.01 * step + math.log1p(", LATTICE),
     Mutant("bounds/bases/_few_outputs.py", "np.abs(distances) <= step", "np.abs(distances) <= 0.0", LATTICE),
     Mutant("curves/_pld.py", "(slack if upper else -slack)", "0.0", f"{PLD} -k few_deltas"),

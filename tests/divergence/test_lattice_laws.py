@@ -122,6 +122,16 @@ def test_rare_atoms_keep_their_mass_and_the_mean_where_a_likely_one_gives_some()
             assert law.masses[np.abs(points - value) <= step].sum() >= 0.98 * mass
 
 
+def test_tails_take_from_heavier_cells():
+    """Where several cells leave next to nothing over, the heaviest one is the last: no chain reaches the tail."""
+    release, rate = ja.DiscreteGaussian(0.7511674150662778), 0.0013921189630343453
+    for step in np.geomspace(1e-5, 1e-3, 25):
+        law = bases.law(release, rate, step, Side.LOWER_REMOVE, 1e-14)
+        points = law.offset + law.step * np.arange(law.masses.shape[0])
+        for least, mass in ((0.05, 1.83e-4), (0.3, 3.697e-7), (1.0, 1.271e-10)):
+            assert law.masses[points > least].sum() >= 0.99 * mass
+
+
 def test_intervals_of_sampled_discrete_noise_are_narrow():
     """They were 4 % wide at any resolution: lower laws moved atoms that have no neighbour."""
     run = ja.PoissonSampled(ja.DiscreteGaussian(4.0), 0.01, 1000)

@@ -78,7 +78,8 @@ _TAIL_ROUNDING = 2.0**-42
 # from a point than that is taken to be on it.
 BLUR = 2.0**-50
 
-_FARTHEST = 30.0  # nats between cells that share a point: ratios of their distances err by so many ULP more
+_FARTHEST = 12.0  # nats between cells that share a point: ratios of their distances err by so many ULP more
+_AS_LITTLE = 2.0**-40  # share of what could be left over that makes no difference: tightness only
 LUMPS = 8.0  # times the tail: more mass at 0 is the law's own, and is kept
 DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tightness only, any value >= 0 is valid
 
@@ -226,8 +227,9 @@ def _contracted(
     the mean; in the other pass the left end does. Working from each tail towards the mode this recursion is stable.
     Where the two passes meet, and wherever a cell has no partner (a lump of mass), something is left over. That is
     tried again on every second point, `depth` times over; what is left at last moves to the end of its cell that is
-    safe for `side`. The two passes meet in the cell that leaves the least. The distance that the mean moved is in units
-    of the last point's value.
+    safe for `side`. The two passes meet in the cell that leaves the least, of several in the heaviest one: tails are to
+    take from heavier cells, which lose little by it. The distance that the mean moved is in units of the last point's
+    value.
     """
     count, grow = low.shape[0], math.expm1(step)
     every_share = np.divide(high, low + high, out=np.full_like(low, 0.5), where=low + high > 0)
@@ -251,7 +253,8 @@ def _contracted(
     after = np.concatenate([np.cumsum((left_r * distance)[::-1])[::-1][1:], [0.0]])
     rest = mass - taken - taken_r
     cost = np.where(rest >= 0, before + after + np.maximum(rest, 0.0) * distance, np.inf)
-    meet = int(np.argmin(cost))
+    least = cost <= float(cost.min()) + _AS_LITTLE * float((mass * distance).sum())
+    meet = int(np.argmax(np.where(least, mass, -1.0)))
 
     out = np.zeros(count + 1)
     out[at[:meet] + 1] += given[:meet] + taken[1 : meet + 1]
