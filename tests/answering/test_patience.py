@@ -349,7 +349,7 @@ def test_a_batch_of_points_is_told_of_at_the_first(monkeypatch):
     """Each alone takes less than is worth saying."""
     run = ja.PartialAllocation(ja.DiscreteGaussian(5.72, 3), 33, 11)
     monkeypatch.setattr(_distribution, "_MUCH_WORK", 1e8)
-    monkeypatch.setattr(_distribution, "_WORTH_SAYING", 1.5e8)
+    monkeypatch.setattr(_distribution, "_WORTH_SAYING", 0.85e8)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ja.SlowWarning)
         warnings.simplefilter("ignore", ja.PrecisionWarning)

@@ -149,7 +149,7 @@ ANSWERS = (
     ),
     Claim(
         LIMITS,
-        "{:.0f} % wide at 0.07 and 100 steps",
+        "{:.1f} % wide at 0.07 and 100 steps",
         lambda: _percent(ends(ja.RandomAllocation(ja.Gaussian(0.07), 100))),
     ),
     Claim(
