@@ -38,8 +38,7 @@ _WORTH_SAYING = 1.5e9  # about two and a half seconds: a warning is given where 
 _FEW_POINTS = 2**17  # points of the distributions made before: so many are never too many
 _STAGE = 0.1  # relative width that a stage aims at, as a share of the stage before
 _LOOSE, _LEAST_GROWTH = 10.0, 1.5  # times the width asked for: above it, a smaller step is made as time ends
-_MAX_IDLE = 3  # refinements in a row without gain after which no more are tried, twice as many of cheap ones
-_NEXT_TO_NOTHING = 0.02  # share of much work up to which they are cheap
+_MAX_IDLE = 3  # refinements in a row without gain after which no more are tried, twice as many of small ones
 _NO_GAIN = 0.99  # at deep deltas, one refinement that leaves more than this share of the width is the last
 _GAIN = 0.8  # a refinement that leaves more than this share of the width counts as no gain
 FINEST, _COARSEST = 2.0**-40, 16.0  # nats between losses: beyond them there is only rounding, or overflow
@@ -348,9 +347,8 @@ class _Refinement:
                     continue
                 if math.isinf(width):
                     return
-            if idle >= (
-                _MAX_IDLE if (points or math.inf) > _FEW_CELLS else 2 * _MAX_IDLE
-            ):  # a width below the default gets the last resolution too
+            is_small = points is not None and points <= _FEW_CELLS
+            if idle >= (2 * _MAX_IDLE if is_small else _MAX_IDLE):  # a fine width gets the last resolution too
                 wants_more = math.isfinite(width) and at.width < query.width and resolution < _LAST_RESOLUTION
                 is_expensive = spent + work.at(_LAST_RESOLUTION / resolution) > most
                 if not wants_more or is_expensive or is_too_large(each * _LAST_RESOLUTION):

@@ -628,6 +628,11 @@ def test_overlap_divergence_where_weights_or_terms_are_no_doubles(steps, selecte
             assert exact * (1 - mp.mpf(1e-15)) <= value <= exact * (1 + mp.mpf(1e-9))
 
 
+def test_overlap_divergences_beyond_the_doubles_are_infinite() -> None:
+    run = ja.RandomAllocation(ja.Gaussian(1.1e-150), 2**24, 10**6)
+    assert math.isinf(overlap_remove_rdp(run, orders=[900.0])[0])
+
+
 def test_rare_overlaps_count_in_epsilon() -> None:
     """0.2 gave 7,500 in this direction: overlaps of probabilities below 1e-308 were left out."""
     run = ja.RandomAllocation(ja.Gaussian(0.205), 262208, 2169)

@@ -36,6 +36,10 @@ def _compared() -> tuple[float, ...]:
     return upper["complex moments"], upper["loss distribution"]
 
 
+def _discrete() -> tuple[float, float]:
+    return ends(ja.PoissonSampled(ja.DiscreteGaussian(4.0), 0.01, 1000))
+
+
 def _fixed() -> tuple[float, ...]:
     """Added or removed; replaced; zeroed out."""
     run = ja.FixedBatches(ja.Gaussian(2.0), 1000, 10, 100)
@@ -99,6 +103,7 @@ CLAIMS = (
         compiles=True,
     ),
     Claim(CHANGES, "({:.4f} where the loss distribution's {:.4f} stood)", _compared),
+    Claim(CHANGES, "{:.2f} % in place of 3.9 %", lambda: (100.0 * (_discrete()[1] / _discrete()[0] - 1.0),)),
     Claim(CHANGES, "{:.3f} added or removed, [{:.3f}, {:.3f}] replaced, [{:.2f}, {:.2f}] zeroed out", _fixed),
     Claim(
         CHANGES,

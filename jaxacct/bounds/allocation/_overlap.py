@@ -82,6 +82,8 @@ class _Overlaps(NamedTuple):
 
     def log_mean_exp(self, scale: float) -> float:
         """log E e^{scale J} for scale >= 0, rounded up."""
+        if not scale * (self.first + self.log_weights.shape[0]) < math.inf:
+            return math.inf
         kept = self._terms(scale)
         log_weights, x = self.log_weights[kept], scale * np.arange(self.first + kept.start, self.first + kept.stop)
         top = float((log_weights + x).max())

@@ -244,10 +244,10 @@ def _gathered(log_values: Any, masses: Any, place: float, step: float, side: Sid
     for _ in range(_NUM_GATHERINGS):
         distances = log_values - place
         near = np.abs(distances) <= step
-        total = float(masses[near].sum())
-        place += math.log1p(float((masses[near] * np.expm1(distances[near])).sum()) / total)
+        weights = masses[near] / masses[near].max()  # normal numbers, whatever the masses
+        place += math.log1p(float((weights * np.expm1(distances[near])).sum() / weights.sum()))
     place += margin if side is Side.LOWER_ADD else -margin
-    return np.append(log_values[~near], place), np.append(masses[~near], down(total, 64))
+    return np.append(log_values[~near], place), np.append(masses[~near], down(masses[near].sum(), 64))
 
 
 def _law_of(types: Types, losses: Any, sampling_prob: float, step: float, side: Side) -> RatioLaw:
