@@ -1,6 +1,6 @@
 """What has to hold before a release, run one after the other, and a page that says what was run and how it ended.
 
-    python bench/release.py checks [--only TEXT ..]         # needs the extra dev; two hours
+    python bench/release.py checks [--only TEXT ..]         # needs the extra dev; four hours
     python bench/release.py measurements [--only TEXT ..]   # needs bench-opacus, a quiet machine, three hours
 
 RELEASE.md is written after each step and read by the next run, so that the others can be run later, by naming them.
@@ -33,6 +33,12 @@ _PYTEST = "python -m pytest -q"
 _FAMILIES = "poisson allocation clones check-in laplace pair k-of-t-sparse k-of-t-dense"
 _TRACED = "poisson laplace one-epoch epochs k-of-t composed clones replaced allocated-laplace"
 _ON_HOST = "poisson laplace one-epoch epochs k-of-t composed clones replaced"
+_WHOLE = ("tests/test_every_mechanism.py", "tests/test_both_paths.py")
+_SLOW = {
+    "every mechanism, on every path": " ".join(_WHOLE),
+    "the package as a whole": "tests/test_*.py" + "".join(f" --deselect {file}" for file in _WHOLE),
+    "its parts and the documentation site": "tests --ignore-glob 'tests/test_*.py' --ignore tests/oracle",
+}
 STEPS = {
     "checks": (
         Step("style and types", "ruff check . && ruff format --check . && mypy", "no issues found"),
@@ -44,7 +50,7 @@ STEPS = {
             f"ORACLE_SEED={{seed}} ORACLE_SHARE=0.1 {_PYTEST} -m slow tests/oracle",
         ),
         Step("settings that the default run leaves out", f"{_PYTEST} -m 'more and not slow'"),
-        Step("slow tests, the documentation site among them", f"{_PYTEST} -m slow --ignore tests/oracle"),
+        *(Step(f"slow tests of {name}", f"{_PYTEST} -m slow {where}") for name, where in _SLOW.items()),
         Step(
             "the source distribution, by its own tests in a fresh environment",
             "rm -rf build/sdist && python -m build -o build/sdist . && cd build/sdist && tar xzf *.tar.gz && "
