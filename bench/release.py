@@ -33,6 +33,7 @@ _PYTEST = "python -m pytest -q"
 _FAMILIES = "poisson allocation clones check-in laplace pair k-of-t-sparse k-of-t-dense"
 _TRACED = "poisson laplace one-epoch epochs k-of-t composed clones replaced allocated-laplace"
 _ON_HOST = "poisson laplace one-epoch epochs k-of-t composed clones replaced"
+_PART = "-k 'test_membership or test_on_host'"
 _WHOLE = ("tests/test_every_mechanism.py", "tests/test_both_paths.py")
 _SLOW = {
     "every mechanism, on every path": " ".join(_WHOLE),
@@ -44,6 +45,10 @@ STEPS = {
         Step("style and types", "ruff check . && ruff format --check . && mypy", "no issues found"),
         Step("README's two commands in a fresh clone", ".ci/run"),
         Step("the float64 boundary, by the oldest and the newest JAX", ".ci/matrix"),
+        Step(
+            "a part of that by Python 3.12 and 3.13",
+            f"PYTHON=python3.12 .ci/matrix oldest {_PART} && PYTHON=python3.13 .ci/matrix newest {_PART}",
+        ),
         Step("every mutant", "python bench/mutants.py --jobs 2", r"mutants, \d+ not killed"),
         Step(
             "enclosures by ball arithmetic, a tenth of the long draws",
@@ -53,8 +58,9 @@ STEPS = {
         *(Step(f"slow tests of {name}", f"{_PYTEST} -m slow {where}") for name, where in _SLOW.items()),
         Step(
             "the source distribution, by its own tests in a fresh environment",
-            "rm -rf build/sdist && python -m build -o build/sdist . && cd build/sdist && tar xzf *.tar.gz && "
-            "python3 -m venv env && cd jaxacct-*/ && ../env/bin/pip install -q '.[test]' && "
+            "rm -rf build/sdist && python -m build -o build/sdist . && twine check --strict build/sdist/* && "
+            "cd build/sdist && tar xzf *.tar.gz && python3 -m venv env && cd jaxacct-*/ && "
+            "../env/bin/pip install -q '.[test]' && "
             "../env/bin/python -m pytest -q tests/docs tests/cli tests/test_structure.py",
         ),
     ),

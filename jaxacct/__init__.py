@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from jaxacct.sweeping import sweep
     from jaxacct.utility import mean_estimation_variance as mean_estimation_variance
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "AboveThreshold",
