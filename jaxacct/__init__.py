@@ -9,6 +9,8 @@ first used.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from jaxacct._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from jaxacct._types import Bound, Direction, Interval, NeighboringRelation
     from jaxacct._types import EstimateWarning as EstimateWarning
@@ -77,8 +79,6 @@ if TYPE_CHECKING:
     from jaxacct.sweeping import SweepResult as SweepResult
     from jaxacct.sweeping import sweep
     from jaxacct.utility import mean_estimation_variance as mean_estimation_variance
-
-__version__ = "0.3.0"
 
 __all__ = [
     "AboveThreshold",

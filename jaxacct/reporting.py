@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import math
 import textwrap
@@ -17,6 +16,7 @@ from jaxacct._citations import linked_markdown
 from jaxacct._html import Text
 from jaxacct._types import Bound, EstimateWarning, Interval, NeighboringRelation, OrderEdgeWarning, PrecisionWarning
 from jaxacct._validate import check_precision, checked_array, python_number
+from jaxacct._version import __version__
 from jaxacct.accounting import Entry, Plan, deciding, delta_interval, epsilon_interval
 from jaxacct.accounting._entries import columns
 from jaxacct.accounting._questions import only_target
@@ -247,7 +247,7 @@ def statement(
         worst = max(poisson_entries, key=lambda e: e.value, default=None)
         theorem = asked.theorem(baseline) if worst is None else worst.theorem
         result["poisson_at_same_rate"] = {"description": baseline.describe(), "value": poisson, "theorem": theorem}
-    result["jaxacct"] = importlib.metadata.version("jaxacct")
+    result["jaxacct"] = __version__
     result["recompute"] = asked.source(mechanism, excess(run.overflow, target_epsilon) if target_epsilon else 0.0)
     return result
 

@@ -8,9 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from jaxacct._ground import Finding, look
+from jaxacct._version import __version__
 from jaxacct.cli._parser import Parser
 
-_PACKAGES = ("jaxacct", "jax", "jaxlib", "numpy")
+_PACKAGES = ("jax", "jaxlib", "numpy")
 _SIZE = 2**12  # points of the transform that is looked at
 _TRANSFORM_BOOKED = 40.0  # units of 2^-53 of the root mean square: several times log2 of its size
 
@@ -103,7 +104,7 @@ def examination() -> tuple[str, bool]:
     import jax
 
     lines = ["versions", f"  python {platform.python_version()}, {platform.system()} {platform.machine()}"]
-    lines += [f"  {package} {_version(package)}" for package in _PACKAGES]
+    lines += [f"  jaxacct {__version__}", *(f"  {package} {_version(package)}" for package in _PACKAGES)]
     lines += ["devices", *(f"  {device.platform}: {device.device_kind}" for device in jax.devices())]
     sound = True
     for where, findings in _look_at_backends().items():

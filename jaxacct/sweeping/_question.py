@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from jaxacct._method import BracketMethod, Cost, LaneMethod, Query
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction
 from jaxacct._validate import check_delta, check_epsilon, check_orders, checked_choice, checked_number
+from jaxacct._version import __version__
 from jaxacct.accounting import delta, epsilon, rdp
 from jaxacct.answering import Question, answer, plan, question_of
 from jaxacct.answering._plan import named
@@ -129,12 +129,8 @@ class SweptQuestion:
     def settings(self) -> dict[str, Any]:
         """Everything besides the grid that decides the answers, as JSON."""
         leaves, structure = _trees.flatten(with_fields(self.mechanism, dict.fromkeys(self.paths.values(), UNKNOWN)))
-        try:
-            version = importlib.metadata.version("jaxacct")
-        except importlib.metadata.PackageNotFoundError:
-            version = "unknown"
         return {
-            "version": version,
+            "version": __version__,
             "mechanism": str(structure),
             "numbers": ["swept" if x is UNKNOWN else float(x) for x in leaves],
             "quantity": self.quantity,

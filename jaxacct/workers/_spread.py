@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from typing import Any, NamedTuple
 
+from jaxacct._version import __version__
 from jaxacct.workers._local import end_now, num_cores, processes
 from jaxacct.workers._workers import Workers
 
@@ -24,7 +25,7 @@ _MOST_CHUNKS = 4096  # in a task
 _TICK = 0.5  # seconds after which the loop checks on tasks although nothing came back
 _COUNT_AGAIN = 5.0  # seconds after which workers are counted again: a cluster grows
 _GIVE_UP = 100  # permanently failed chunks: with so many, and more than came back, the sweep stops
-_PACKAGES = ("jaxacct", "jax", "jaxlib", "numpy")  # whose versions workers must share
+_PACKAGES = ("jax", "jaxlib", "numpy")  # whose versions workers must share, besides our own
 
 
 class FailedChunk(NamedTuple):
@@ -52,7 +53,7 @@ class Back(NamedTuple):
 @functools.cache
 def versions() -> tuple[str, ...]:
     """name==version of each package that, besides the processor, decides the last bits of an answer."""
-    found = []
+    found = [f"jaxacct=={__version__}"]
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found.append(f"{name}=={importlib.metadata.version(name)}")

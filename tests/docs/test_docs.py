@@ -22,7 +22,7 @@ _PACKAGE = _ROOT / "jaxacct"
 # From the bottom up: packages, and files where a package has an order of its own. A module may import from its own
 # layer and from the layers below; the longest name that begins its own says where it stands.
 _LAYERS = (
-    ("_jax",),
+    ("_jax", "_version"),
     ("_trees",),
     ("_alike", "_ground", "_html", "workers"),
     ("_citations", "_patience", "_precision", "_sharing", "_types", "_validate", "_work"),
