@@ -359,7 +359,7 @@ def _usual(name: str) -> tuple[float]:
 MEASURED = (
     Claim(COMMANDS, "with what it rests on | {:.1f} s |", lambda: _usual("epsilon")),
     Claim(COMMANDS, "side by side | {:.1f} to {:.1f} s |", lambda: (_command("compare")[0], _command("compare")[-1])),
-    Claim(COMMANDS, "which methods would be asked | {:.1f} s |", lambda: _usual("compare --plan")),
+    Claim(COMMANDS, "which methods would be tried | {:.1f} s |", lambda: _usual("compare --plan")),
     Claim(COMMANDS, "that just meets a budget | {:.1f} s |", lambda: _usual("calibrate")),
     Claim(
         COMMANDS,
