@@ -191,7 +191,7 @@ CLAIMS = (
     Claim(README, "fixed settings beside {} packages", _packages),
     Claim(
         LIMITS,
-        "{:.1f}e-4 of itself at noise 0.49 and order 50, {:.1f}e-4 at noise 0.4 and order 100",
+        "by a relative {:.1f}e-4 at noise multiplier 0.49 and order 50, {:.1f}e-4 at 0.4 and order 100",
         lambda: (_two_steps(0.49, 50), _two_steps(0.4, 100)),
     ),
     Claim(

@@ -163,15 +163,15 @@ ANSWERS = (
         lambda: ends(_drawn_afresh(2.0, 10, 1000)),
     ),
     Claim(LIMITS, "[{:.1f}, {:.1f}] at 1, 20 batches of 300", lambda: ends(_drawn_afresh(1.0, 300, 20))),
-    Claim(LIMITS, "{} steps, where a composition known beforehand has {}, in the example", _steps_chosen_on_the_way),
+    Claim(LIMITS, "it allows {} steps, where a composition known beforehand allows {}.", _steps_chosen_on_the_way),
     Claim(
         TRAINING,
-        "After the same 500 steps `RenyiFilter` allows {} of the calmer ones, this {}.",
+        "After the same 500 steps `RenyiFilter` allows {} of the calmer ones, `PlannedFilter` {}.",
         _calmer_steps_after_some,
     ),
     Claim(
         LIMITS,
-        "`PlannedFilter` has all {}, but compares",
+        "`PlannedFilter` allows all {}, but compares",
         lambda: (training.PlannedFilter(ja.PoissonSampled(ONE, 0.01, num_steps=1), 2.0, 1e-6).left,),
     ),
     Claim(TRAINING, "{} steps, where {} known beforehand have epsilon 2", _steps_chosen_on_the_way),
@@ -359,7 +359,7 @@ def _usual(name: str) -> tuple[float]:
 MEASURED = (
     Claim(COMMANDS, "with what it rests on | {:.1f} s |", lambda: _usual("epsilon")),
     Claim(COMMANDS, "side by side | {:.1f} to {:.1f} s |", lambda: (_command("compare")[0], _command("compare")[-1])),
-    Claim(COMMANDS, "which methods would be asked | {:.1f} s |", lambda: _usual("compare --plan")),
+    Claim(COMMANDS, "which methods would be tried | {:.1f} s |", lambda: _usual("compare --plan")),
     Claim(COMMANDS, "that just meets a budget | {:.1f} s |", lambda: _usual("calibrate")),
     Claim(
         COMMANDS,
@@ -439,18 +439,18 @@ MEASURED = (
                 ("schedule of noise multipliers 3000 and 6000", 0),
                 ("allocated and sampled steps of noise multiplier 3000", 0),
             ),
-            ("random allocation takes {} s", ("compare, allocation", 0)),
-            ("most methods are asked, {} s at 50 in ten steps", ("noise multiplier 50 in ten steps", 0)),
-            ("every method is asked, {} s.", ("delta in the add direction at a loss that never happens", 1)),
+            ("For random allocation it takes {} s", ("compare, allocation", 0)),
+            ("Most methods are tried: {} s at 50 in ten steps", ("noise multiplier 50 in ten steps", 0)),
+            ("Every method is tried: {} s.", ("delta in the add direction at a loss that never happens", 1)),
             (
                 "`tradeoff` takes {} s, several rounds {} s",
                 ("tradeoff, check-ins of Gaussian reports", 1),
                 ("rounds of check-ins of Gaussian reports", 1),
             ),
             ("at a delta of 1e-30 take {} s", ("rounds of a shuffle of Gaussian reports at delta 1e-30", 1)),
-            ("in a hundred million reports: {} s", ("ten values in a hundred million reports", 1)),
+            ("For a hundred million reports an answer takes {} s", ("ten values in a hundred million reports", 1)),
             ("at a tiny delta: {} s for two", ("two rarely sampled steps", 0)),
-            ("a trade-off takes {} s, and", ("tradeoff, tiny noise", 0)),
+            ("A trade-off takes {} s, and", ("tradeoff, tiny noise", 0)),
             ("whose records are replaced | {} s, by", ("fixed batches with replacement, replace-one", 1)),
         )
     ),
@@ -464,7 +464,7 @@ MEASURED = (
             for name in ("allocation", "ten of a thousand steps", "Poisson sampling")
         ),
     ),
-    Claim(LIMITS, "random allocation to {}, mostly", lambda: (_rows("MAPS.md")["allocation"][2],)),
+    Claim(LIMITS, "about random allocation takes up to {}, mostly", lambda: (_rows("MAPS.md")["allocation"][2],)),
     Claim(LIMITS, "is at most {} % above the certified answer outside `jit`", lambda: (_inside(2, 2),)),
     Claim("docs/winners.md", "within {} % of the answer outside at 19 of 20 random settings", lambda: (_inside(2, 2),)),
     Claim(LIMITS, "the worst of them is {} % above", lambda: (_inside(4, 1),)),
@@ -472,7 +472,7 @@ MEASURED = (
         LIMITS,
         "Compiling epsilon takes {} for Poisson-sampled steps and {} for its gradient, {} and {} for one epoch of "
         "random allocation, {} and {} for sampled Laplace noise, {} and {} for Poisson-sampled, allocated and plain "
-        "Gaussian steps together. A point takes {}, {}, {} and {} then.",
+        "Gaussian steps together. After that, a point takes {}, {}, {} and {}.",
         lambda: [
             _rows("INSIDE_JIT.md")[kind][column]
             for columns in ((7, 8), (9,))
@@ -480,7 +480,7 @@ MEASURED = (
             for column in columns
         ],
     ),
-    Claim(LIMITS, "check-ins to {}.", lambda: (_rows("MAPS.md")["check-in"][2],)),
+    Claim(LIMITS, "one about check-ins takes up to {}.", lambda: (_rows("MAPS.md")["check-in"][2],)),
     Claim(
         README,
         "the two ends agree to {} digits in the median",
