@@ -4,11 +4,13 @@
     python bench/release.py measurements [--only TEXT ..]   # needs bench-opacus, a quiet machine, three hours
 
 RELEASE.md is written after each step and read by the next run, so that the others can be run later, by naming them.
-What was run on another version of the package is left out of it. Each command's output is in build/release/.
+What was run on other code of the package is left out of it. Each command's output is in build/release/.
 """
 
 import argparse
+import ast
 import datetime
+import hashlib
 import re
 import subprocess
 import sys
@@ -89,6 +91,18 @@ def _git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def code() -> str:
+    """Which code the package is: a hash of its syntax trees, so that a comment or a docstring makes no difference."""
+    found = hashlib.sha256()
+    for path in sorted((ROOT / "jaxacct").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+                del node.body[0]
+        found.update(f"{path.relative_to(ROOT)}\n{ast.dump(tree)}\n".encode())
+    return found.hexdigest()[:12]
+
+
 def run(step: Step, seed: int) -> dict[str, str]:
     """What the page says of a step, which is run now."""
     log = LOGS / f"{re.sub('[^a-z0-9]+', '-', step.name.lower())}.log"
@@ -109,8 +123,8 @@ def run(step: Step, seed: int) -> dict[str, str]:
 
 
 def known(text: str, package: str) -> dict[str, dict[str, str]]:
-    """What such a page says of the steps that were run on this version of the package."""
-    if f"git's tree {package[:12]}\n" not in text:
+    """What such a page says of the steps that were run on this code of the package."""
+    if f" {package}\n" not in text:
         return {}
     rows = (re.split(r" \| ", line.strip("| \n")) for line in text.splitlines() if line.startswith("| "))
     found = {name: dict(zip(_COLUMNS, [command.strip("`"), *others], strict=True)) for name, command, *others in rows}
@@ -121,8 +135,8 @@ def page(done: dict[str, dict[str, str]], package: str) -> str:
     """RELEASE.md: a row for each step, in the order above."""
     head = [
         "# What was run before the release\n",
-        f"Written by `python bench/release.py`. The package was the same in every row: git's tree {package[:12]}",
-        "(`git rev-parse HEAD:jaxacct`). Times are UTC.\n",
+        f"Written by `python bench/release.py`. The package's code was the same in every row: {package}",
+        "(a hash of its syntax trees, in which docstrings and comments make no difference). Times are UTC.\n",
         "| what | command | begun | commit | minutes | ended |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
@@ -147,7 +161,7 @@ def main() -> int:
     if _git("status", "--porcelain", "jaxacct"):
         parser.error("jaxacct/ has changes that are not committed: nobody could say later what was run")
     LOGS.mkdir(parents=True, exist_ok=True)
-    package = _git("rev-parse", "HEAD:jaxacct")
+    package = code()
     done = known(PAGE.read_text(), package)
     failed = False
     for step in STEPS[args.group]:
