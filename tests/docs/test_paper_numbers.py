@@ -382,10 +382,10 @@ def _by(mechanism: Any, name: str) -> tuple[float, float]:
 REPORTS = (
     Claim(
         BLANKET,
-        "noise 4 have [{:.6f}, {:.6f}] (from",
+        "noise 4 is certified to be in [{:.6f}, {:.6f}] (from",
         lambda: ends(ja.CheckIn(ja.GaussianReports(4.0), 10**6, 0.1)),
     ),
-    Claim(BLANKET, "scale 2 have [{:.5f}, {:.4f}] (from", lambda: ends(ja.Shuffled(ja.LaplaceReports(2.0), 10**5))),
+    Claim(BLANKET, "scale 2 in [{:.5f}, {:.4f}] (from", lambda: ends(ja.Shuffled(ja.LaplaceReports(2.0), 10**5))),
     Claim(
         BLANKET,
         "at noise 4, {:.6f} ({:.5f} before)",
