@@ -285,7 +285,11 @@ CLAIMS = (
     Claim(
         ALLOCATION, "epsilon 2 give {:.4f}", lambda: (_gaussian_delta(2.0 - (1 - 1 / 100) / 2, math.sqrt(100 / 50)),)
     ),
-    Claim(ALLOCATION, "in released code.** {:.5f} at noise multiplier 1", lambda: _overlap_to_add(1.0, 100, 1, 3)),
+    Claim(
+        ALLOCATION,
+        "in released code.** It gives {:.5f} at noise multiplier 1",
+        lambda: _overlap_to_add(1.0, 100, 1, 3),
+    ),
     Claim("docs/pitfalls.md", "order 3 it gives {:.5f}", lambda: _overlap_to_add(1.0, 100, 1, 3)),
     Claim(ALLOCATION, "kept: {1:.3f} for {0:.3f} at (0.776, 37, 5)", lambda: _composed(0.776, 37, 5)),
     Claim(ALLOCATION, "and {1:.2f} for {0:.2f} at (0.5025, 4686, 28)", lambda: _composed(0.5025, 4686, 28)),
@@ -297,7 +301,7 @@ CLAIMS = (
     Claim(ALLOCATION, "{1:.2f} for {0:.2f} at (0.5721, 191, 4) in 2", lambda: _composed(0.5721, 191, 4, 2, delta=1e-8)),
     Claim(
         ALLOCATION,
-        "and the composition has {:.1f}",
+        "and the composition gives {:.1f}",
         lambda: _composed(0.5452, 406, 36, 12, delta=2.3e-6)[:1],
     ),
     Claim(
