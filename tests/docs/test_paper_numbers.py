@@ -250,7 +250,7 @@ CLAIMS = (
     Claim(CLONES, "the true delta is {:,.0f} times as large", _times_too_large),
     Claim(
         GIRGIS,
-        "{:.0f} times at local epsilon 6, 20,000 reports and order 32",
+        "{:.0f} times as large at local epsilon 6, 20,000 reports and order 32",
         lambda: _other_direction(20_000, 6.0, 32),
     ),
     Claim(
@@ -269,7 +269,7 @@ CLAIMS = (
         "that curve gives {:.3f}, {:.3f} and {:.2f} at 1000, 10,000 and 100,000 rounds",
         lambda: tuple(_theorem1(10**6, 3.0, 10**k, 1e-8, 1e-3) for k in (3, 4, 5)),
     ),
-    Claim(CHEN, "local epsilon 1, order 2: at least {:.3f}, stated {:.3f}", _largest_of_blocks),
+    Claim(CHEN, "local epsilon 1, order 2 is at least {:.3f}, and stated as {:.3f}", _largest_of_blocks),
     Claim(
         CHECK_INS,
         "epsilon {:.4f} it gives {:.4f}, the exact delta is {:.4f}, and the corrected bound {:.4f}",
