@@ -250,7 +250,7 @@ CLAIMS = (
     Claim(CLONES, "the true delta is {:,.0f} times as large", _times_too_large),
     Claim(
         GIRGIS,
-        "{:.0f} times at local epsilon 6, 20,000 reports and order 32",
+        "{:.0f} times as large at local epsilon 6, 20,000 reports and order 32",
         lambda: _other_direction(20_000, 6.0, 32),
     ),
     Claim(
@@ -269,7 +269,7 @@ CLAIMS = (
         "that curve gives {:.3f}, {:.3f} and {:.2f} at 1000, 10,000 and 100,000 rounds",
         lambda: tuple(_theorem1(10**6, 3.0, 10**k, 1e-8, 1e-3) for k in (3, 4, 5)),
     ),
-    Claim(CHEN, "local epsilon 1, order 2: at least {:.3f}, stated {:.3f}", _largest_of_blocks),
+    Claim(CHEN, "local epsilon 1, order 2 is at least {:.3f}, and stated as {:.3f}", _largest_of_blocks),
     Claim(
         CHECK_INS,
         "epsilon {:.4f} it gives {:.4f}, the exact delta is {:.4f}, and the corrected bound {:.4f}",
@@ -285,7 +285,11 @@ CLAIMS = (
     Claim(
         ALLOCATION, "epsilon 2 give {:.4f}", lambda: (_gaussian_delta(2.0 - (1 - 1 / 100) / 2, math.sqrt(100 / 50)),)
     ),
-    Claim(ALLOCATION, "in released code.** {:.5f} at noise multiplier 1", lambda: _overlap_to_add(1.0, 100, 1, 3)),
+    Claim(
+        ALLOCATION,
+        "in released code.** It gives {:.5f} at noise multiplier 1",
+        lambda: _overlap_to_add(1.0, 100, 1, 3),
+    ),
     Claim("docs/pitfalls.md", "order 3 it gives {:.5f}", lambda: _overlap_to_add(1.0, 100, 1, 3)),
     Claim(ALLOCATION, "kept: {1:.3f} for {0:.3f} at (0.776, 37, 5)", lambda: _composed(0.776, 37, 5)),
     Claim(ALLOCATION, "and {1:.2f} for {0:.2f} at (0.5025, 4686, 28)", lambda: _composed(0.5025, 4686, 28)),
@@ -297,7 +301,7 @@ CLAIMS = (
     Claim(ALLOCATION, "{1:.2f} for {0:.2f} at (0.5721, 191, 4) in 2", lambda: _composed(0.5721, 191, 4, 2, delta=1e-8)),
     Claim(
         ALLOCATION,
-        "and the composition has {:.1f}",
+        "and the composition gives {:.1f}",
         lambda: _composed(0.5452, 406, 36, 12, delta=2.3e-6)[:1],
     ),
     Claim(
@@ -382,10 +386,10 @@ def _by(mechanism: Any, name: str) -> tuple[float, float]:
 REPORTS = (
     Claim(
         BLANKET,
-        "noise 4 have [{:.6f}, {:.6f}] (from",
+        "noise 4 is certified to be in [{:.6f}, {:.6f}] (from",
         lambda: ends(ja.CheckIn(ja.GaussianReports(4.0), 10**6, 0.1)),
     ),
-    Claim(BLANKET, "scale 2 have [{:.5f}, {:.4f}] (from", lambda: ends(ja.Shuffled(ja.LaplaceReports(2.0), 10**5))),
+    Claim(BLANKET, "scale 2 in [{:.5f}, {:.4f}] (from", lambda: ends(ja.Shuffled(ja.LaplaceReports(2.0), 10**5))),
     Claim(
         BLANKET,
         "at noise 4, {:.6f} ({:.5f} before)",

@@ -233,7 +233,7 @@ ANSWERS = (
     ),
     Claim(
         ALLOCATION,
-        "noise multiplier 0.5452 and delta 2.3e-6 are in [{:.1f}, {:.1f}]",
+        "noise multiplier 0.5452 and delta 2.3e-6, is in [{:.1f}, {:.1f}]",
         lambda: _several(0.5452, 406, 36, 2.3e-6, 12),
     ),
     *(
