@@ -1,4 +1,4 @@
-"""Upper ends of the add direction by one real moment, which are enough where the remove direction is known to be worse.
+"""Upper ends of the add direction from one real moment: good enough where the remove direction is known to be worse.
 
 Renyi accounting of a composition of allocation rounds, at orders 1 + p with the moments E X^-p of
 `jaxacct.divergence.allocation._negative_moments`, converted to delta (see `jaxacct.divergence._inversion`):

@@ -91,7 +91,7 @@ def _is_long(run: Any, query: Query, target: float) -> bool:
 
 
 def adds(run: Description) -> bool:
-    """bool: whether records add up, so that another record may contribute nothing, as in zero-out."""
+    """bool: whether records contribute to a sum, so that another record may contribute nothing, as in zero-out."""
     return type(run) in _ADDS or (type(run) in _SCHEMES and all(map(adds, run.wrapped())))
 
 
@@ -218,8 +218,8 @@ def _parabola(x: Sequence[float], y: Sequence[float], points: NDArray[Any]) -> N
 def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) -> float:
     """A float, an upper bound on epsilon or delta, by the best split found.
 
-    If the loss of one step shows that a split is no gain, the other step is not asked about. What the questions have in
-    common is computed once.
+    If the loss of one step alone shows that a split gains nothing, the other step is not computed. What the questions
+    have in common is computed once.
     """
     if _is_long(run, query, target):
         say_long(
@@ -276,7 +276,7 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
 
 
 def _of_equal_epsilons(ask: _Ask, target: float, split: _Value) -> float:
-    """Epsilon by a split into about equal ones, one of few that work where deltas stop at a value above 0."""
+    """Epsilon by a split into nearly equal ones, one of the few that work where deltas do not fall below some value."""
     first, found = 0.0, math.inf
     for _ in range(_NUM_SPLITS):
         first = ask(Query.EPSILON, target / (1.0 + math.exp(first)) * _DOWN, Direction.REMOVE)

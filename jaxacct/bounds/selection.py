@@ -90,7 +90,7 @@ def tables(
         return {"parts": tuple(renyi_plan(run, direction) for direction in run.directions)}
 
     def rdp(mechanism: PrivateSelection, *, orders: Sequence[float], parts: Any) -> jax.Array:
-        """Renyi divergences [A, L], orders from 1 to inf: they do not fall with the order, as the theorem's may.
+        """Renyi divergences [A, L], orders from 1 to inf: non-decreasing in the order, which the theorem's need not be.
 
         Each order is improved by other ones: all those of the grid, if `orders` is a grid; else a fixed set of orders.
         """
