@@ -1,6 +1,6 @@
-"""Approximate answers for the bound that keeps the number of steps a record joined: they choose q and a Renyi order.
+"""Approximate answers for the bound that uses how many steps a record joined, from which q and an order are chosen.
 
-Nothing here is certified, and nothing has to be: any q and any order give a valid bound.
+Nothing here is certified, and nothing has to be: any q and any Renyi order give a valid bound.
 """
 
 import functools
@@ -66,7 +66,7 @@ def masses_of(ratio: RatioLaw) -> Real:
 
 
 class Rough(NamedTuple):
-    """An approximate answer, the q that gives it in units of k/t, and the Renyi order that does."""
+    """An approximate answer, and the q, in units of k/t, and the Renyi order that give it."""
 
     answer: float
     tuning: float

@@ -1,7 +1,8 @@
 """Random allocation of Gaussian steps with large noise: nearly one Gaussian release, certified, both directions.
 
-One epoch: a record is in k of t steps, x_i is the output of step i divided by the sensitivity, s their sum. Without the
-record, under Q, x = s/t + r, where r is independent of s. So the likelihood ratio is a product of independent factors,
+In one epoch a record joins k of t steps; x_i is the output of step i divided by the sensitivity, and s is their sum.
+Without the record, under Q, x = s/t + r, where r is independent of s. So the likelihood ratio is a product of
+independent factors,
 
     G = exp(k s / (t sigma^2) - k^2 / (2 t sigma^2)),
     W = mean_S exp(sum_{i in S} r_i / sigma^2 - (k - k^2/t) / (2 sigma^2)),    S any choice of k steps,

@@ -23,7 +23,7 @@ from jaxacct.special import up
 # Renyi orders at which epsilon and delta are read; any order is valid
 _ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arange(2, 65), [2.0, 96.0, 128.0]]))
 _MOST_OVERLAPS = 2.0**24  # terms of a sum: with more the arrays would take gigabytes, and nothing is claimed
-_LEAST_TERM = 2.0**-150  # times the largest: smaller terms are not summed, but counted as so much
+_LEAST_TERM = 2.0**-150  # times the largest: smaller terms are not summed, but each is counted as this much
 _MOST_PRECISION = 1e300  # 1/sigma^2; products with orders and numbers of steps are doubles
 
 
@@ -39,7 +39,7 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
 
     The weights C(k, j) C(t-k, k-j) are products of their ratios, by compensated sums of logarithms, and where J is
     mostly 0 the positive terms of E (e^{cJ} - 1) are summed. The ratios decrease: the terms rise to one peak and fall,
-    and what is below 2^-150 of the largest on either side is not summed, but counted as so much each. All rounding
+    and those below 2^-150 of the largest, on either side, are not summed: each is counted as that much. All rounding
     errors are added: 1e-13 relative at k = 1, about 1e-16 k for k steps.
 
     >>> import jaxacct as ja

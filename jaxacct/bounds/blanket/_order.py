@@ -1,6 +1,7 @@
-"""Gaussian reports of any dimension by what their order hides: one round of all users, or of those who check in.
+"""Upper bounds for Gaussian reports from what their order hides: one round of all users, or of those who check in.
 
-docs/papers/blanket.md, BL-5: they are batches of one record each (docs/papers/shuffled_batches.md, SB-6, SB-7).
+The reports may have any dimension: they are batches of one record each (docs/papers/blanket.md, BL-5;
+docs/papers/shuffled_batches.md, SB-6, SB-7).
 """
 
 import math
@@ -45,7 +46,7 @@ def _everybody(mechanism: Any, goal: float) -> BatchEpoch:
 
 
 def _has_places(mechanism: Any, goal: float) -> bool:
-    """Whether the places of users who do not join are what answers."""
+    """Whether the bound is that by the places of users who do not join."""
     return hidden_round(mechanism).beyond <= _RARELY * goal
 
 

@@ -1,7 +1,7 @@
 """Bounds of shuffled check-ins: users join each round by their own coin flips, and their reports are shuffled.
 
-Shuffled Gaussian reports are here too: several rounds of them are check-ins of everybody. Bounds are symmetric in the
-two data sets: the direction REMOVE stands for both.
+Shuffled Gaussian reports are here too: several rounds of them are check-ins in which everybody takes part. Bounds are
+symmetric in the two data sets: the direction REMOVE stands for both.
 """
 
 from typing import Any

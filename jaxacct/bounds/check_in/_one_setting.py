@@ -1,4 +1,4 @@
-"""One round of check-ins, one setting on the host: both ends of what the clones pair gives.
+"""Both ends of what the clones pair gives for one round of check-ins, one setting at a time on the host.
 
 A setting `at` has the fields of one lane: `num_users`, `prob`, `clone_prob`, `rounds` and `highest`, the largest
 answer that is of use, each [1]; `local` is its local epsilon [1], or NaN, which fails closed, where it is out of range.

@@ -124,14 +124,14 @@ def profile_epsilon(
     """The least epsilon [L] found in [0, high] with ``profile(epsilon, *params)`` at most `log_delta`; inf if none.
 
     Upper bound: the profile was evaluated at the answer, and is within 1e-7 of the target there unless steps ran out.
-    It must fall, or fall to one minimum and then rise. Newton's steps on log delta inside a bracket. Derivatives are
-    those of the exact root.
+    It must fall, or fall to one minimum and then rise. The search takes Newton's steps on log delta inside a bracket.
+    Derivatives are those of the exact root.
 
     Args:
       profile: from epsilon [L] and `params` to a point of the profile.
       log_delta: log of the target delta, [L].
       start: where the search begins, [L].
-      high: where it ends, [L]; NaN asks nothing and gives inf.
+      high: where it ends, [L]; with NaN there is no search, and the result is inf.
       params: arrays on which `profile` depends, for derivatives.
     """
 

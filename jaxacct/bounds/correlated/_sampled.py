@@ -1,7 +1,7 @@
 """Balls in bins with correlated noise, from samples: an estimate from above that holds with a stated confidence.
 
 Weights of samples are bounded (CN-7), so that the expectation is below Chernoff's bound with relative entropy except
-with a chosen probability. One set of samples, drawn for the least epsilon, serves all epsilons: the bound falls with
+with a chosen probability. One set of samples, drawn for the least epsilon, is used for all: the bound falls with
 epsilon, so that the epsilon at which it meets a delta is wrong no more often than the bound is at the true epsilon.
 """
 

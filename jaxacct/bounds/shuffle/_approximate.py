@@ -1,4 +1,4 @@
-"""From the clones pair of pure randomizers to approximate ones: what it costs in delta to replace their reports.
+"""Bounds for approximate randomizers from the clones pair of pure ones, and the delta that replacing reports costs.
 
 Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1, 5 and Appendix C (CL-S5, CL-S7, CL-S8,
 CL-S12, CL-S13, CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.

@@ -1,11 +1,11 @@
-"""Several rounds of shuffled Gaussian reports, or check-ins, with pure reports in their place, one question at a time.
+"""Several rounds of Gaussian reports, shuffled or checked in: bounds by pure reports in their place, on the host.
 
-Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Replace-one adjacency; one direction
-serves. A bound D_l on rounds of pure reports, of any local epsilon l, gives one for Gaussian reports:
+Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Replace-one adjacency, both directions.
+A bound D_l on rounds of pure reports, of any local epsilon l, gives one for Gaussian reports:
 
     delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l).
 
-`Bracketing.ask` is asked for D_l, at the l that a guess finds best.
+D_l comes from `Bracketing.ask`, at the l that a guess finds best.
 """
 
 import dataclasses
@@ -158,4 +158,4 @@ PURIFIED_ROUNDS = BracketMethod(
     role=only_where(lambda mechanism: not has_noise(mechanism), Role.QUICK),
     regime="several rounds",
 )
-"""Gaussian reports over several rounds, by the bounds on pure ones."""
+"""The method for Gaussian reports over several rounds, from the bounds on pure ones."""
