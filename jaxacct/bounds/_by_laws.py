@@ -141,7 +141,7 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
 
 
 def _toward(laws: Law, given: Law | None, add: Any) -> Law:
-    """The laws [R, V] of one direction: laws of traced numbers serve both, given laws have one for each."""
+    """The laws [R, V] of one direction: those of traced numbers are used for both, given laws have one for each."""
     if given is None or given.points.shape[0] == 1:
         return laws
 

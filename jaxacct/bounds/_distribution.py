@@ -76,7 +76,7 @@ class Distribution:
       is_light: ``(mechanism) -> `` whether its laws cost next to nothing to make, at any resolution.
       is_from_above: ``(mechanism) -> `` whether some part is known from above only, on its own grid.
       exists: ``(mechanism) -> `` whether the distributions can be made for these fields.
-      is_symmetric: ``(mechanism) -> `` whether both directions have the same profile, so that one serves for both.
+      is_symmetric: ``(mechanism) -> `` whether both directions have the same profile, so that one is enough.
       is_envelope: ``(mechanism) -> `` whether lower distributions bound only a pair that is the worst case at every
         epsilon at once; even where the bracket of that pair is narrow, other methods may find better bounds.
       is_given: the mechanism is itself a distribution.

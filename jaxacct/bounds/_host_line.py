@@ -171,7 +171,7 @@ def host_ends(mechanism: Any, query: Query, target: float, direction: Direction,
 
 
 def bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked, no wider than those known."""
+    """The ends in each requested direction, no wider than those known."""
     found = _ends(_steps(mechanism), query, np.array([target]), tuple(at.known), at.width)
     return {
         d: Ends(max(known.lower, float(found[d].lower[0])), min(known.upper, float(found[d].upper[0])))
@@ -188,7 +188,7 @@ def _is_rough(query: Query, ends: Ends[Any]) -> Any:
 
 
 def _bracket_laplace(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked."""
+    """The ends in each requested direction."""
     found = bracket_on_host(mechanism, query, target, at)
     return {d: at.known[d] if _is_rough(query, e) else e for d, e in found.items()}
 

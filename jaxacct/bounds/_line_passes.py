@@ -25,7 +25,7 @@ _LONGER = np.array([[1.0, 1.15, 1.4], [1.7, 2.2, 3.5]])  # lengths tried togethe
 # nodes on a line: a line that needs more than the first number is cut to the second, and its ends are wider
 _BUDGET, _CUT = 1_000_000, 16_000
 _NODE_BITS = 20  # significant bits of the node spacing: so few that every node is an exact double
-_HOPELESS = 1e3  # an upper end beyond this many times 1 + the epsilon expected is no answer
+_HOPELESS = 1e3  # an upper end beyond this many times 1 + the epsilon expected is useless
 _PASSES = 3  # lines tried: for later ones it is better known where the answer is
 _GOAL = 1e-6  # relative width at which no other line is tried; or the width asked for, if that is less
 _SAME = 1e-3  # relative: a next line for a point this close to the last one would be the same

@@ -17,7 +17,7 @@ from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.gaussian._sampled_step import SampledSteps
 from jaxacct.special import down, up
 
-_DIGITS = 37.0  # minus the log of what the rules behind all steps' moments may leave out: it steers only
+_DIGITS = 37.0  # minus the log of what the rules behind all steps' moments may leave out: any value is valid
 _MOST_LONG = 2**14  # most nodes of a line shared with rounds of allocation
 
 

@@ -51,7 +51,7 @@ _LEAST_NOISE = 2e-3  # below it the rule of a real moment would have many millio
 _HEAVY, _HEAVIER = 10.0, 7.0  # below the second, rays were as fast, and sharper; below the first too, unless the
 _SMALL = 0.02  # standard deviation of the loss is below about this: then the orders wanted are beyond those of rays
 _WIDE, _NUM_WIDE = (0.03, 40.0), 36  # orders a - 1 tried first, times the standard deviation of the composed loss
-_LEAST_ON_RAYS = 0.005  # the least a - 1 tried first where rays serve
+_LEAST_ON_RAYS = 0.005  # the least a - 1 tried first where rays are used
 _NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, as multiples of a first guess
 _KNOWN, _HIGHER = (
     4,

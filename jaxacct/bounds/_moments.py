@@ -88,7 +88,7 @@ def _rounds(mechanism: Any) -> dict[_Round, float]:
 
 
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked, no wider than those known."""
+    """The ends in each requested direction, no wider than those known."""
     rounds = _rounds(mechanism)
     plain = [(of.noise_multiplier, of.num_steps, n) for of, n in rounds.items() if of.sampling_prob == 1.0]
     sampled = [(of.noise_multiplier, of.sampling_prob, n) for of, n in rounds.items() if of.sampling_prob < 1.0]

@@ -118,7 +118,7 @@ class NumberOfRuns:
         return min(up(found, _SLACK), 1.0)
 
     def rank_at(self, share: float) -> float:
-        """About the rank at which the density is `share` of what it is at rank 0; at most 1."""
+        """Approximately the rank at which the density is `share` of that at rank 0; at most 1."""
         log = -math.log(share) if share > 0.0 else math.inf
         if self.is_poisson:
             return min(log / self.mean, 1.0)
@@ -136,7 +136,7 @@ class NumberOfRuns:
         return up(float((1.0 + self.shape) * np.log1p(most)), _SLACK)
 
     def rank_below(self, log_ratio: float, epsilon: float, delta: float) -> float:
-        """About the largest rank at which `log_ratio` is that of `epsilon` and `delta`, the inverse; from 0 to 1."""
+        """The inverse of `self.log_ratio`: approximately the largest rank, up to 1, at which it is `log_ratio`."""
         if self.is_poisson:
             room, slope = log_ratio / self.mean - delta, np.expm1(np.float64(epsilon))
         else:

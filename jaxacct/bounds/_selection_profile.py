@@ -40,8 +40,8 @@ _NUM_CELLS = 9  # of ranks, by their r
 _NEAR = 0.5  # log of delta(epsilon - r) of one over that of the next cell, where r is largest
 _PROBE = 0.05  # from there to where the slope of log delta is measured
 _STEPS = (1.1, 2.0, 4.0)  # times the distance that the slope suggests, to a point below the root
-_REST = 2.0**-12  # of delta: ranks that may add no more than this are not told apart
-_NUM_QUESTIONS = 60  # that one answer asks about a run, roughly: a warning says so where they take long
+_REST = 2.0**-12  # of delta: ranks that may add no more than this are not distinguished
+_NUM_QUESTIONS = 60  # about a run, roughly, for one answer: there is a warning where they take long
 _MORE = (1.001, 1.1, 2.0, 8.0)  # than delta / mean, tried for lower ends
 
 
@@ -64,9 +64,9 @@ class Selection:
     """One selection: the profile of a run and the law of their number.
 
     Args:
-      mechanism: what is described.
+      mechanism: the selection.
       run_delta: ``(epsilon >= 0) -> `` delta of one run, in its worse direction, rounded up.
-      run_epsilon: ``(delta in (0, 1)) -> `` epsilon of one run likewise.
+      run_epsilon: ``(delta in (0, 1)) -> `` epsilon of one run, in its worse direction, rounded up.
     """
 
     def __init__(self, mechanism: PrivateSelection, run_delta: _Curve, run_epsilon: _Curve) -> None:

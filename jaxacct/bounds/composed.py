@@ -121,7 +121,7 @@ def distribution_of(mechanism: Mechanism) -> Distribution | None:
 def has_lanes(mechanism: Mechanism) -> bool:
     """bool: whether methods on lanes bound `mechanism` (of a composition, each part) from above, whatever its numbers.
 
-    Then traced programs can ask for it.
+    If so, traced programs can compute bounds on it.
     """
     if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())

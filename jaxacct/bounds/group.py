@@ -106,7 +106,7 @@ def _unamplified(run: Any, size: int) -> Mechanism | None:
     return Composed(release, int(run.num_selected) * int(run.num_epochs))
 
 
-@shared()  # the record's loss distributions serve every step
+@shared()  # every step uses the record's loss distributions
 def _one_after_the_other(
     mechanism: Group, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:

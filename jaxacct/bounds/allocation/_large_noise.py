@@ -148,7 +148,7 @@ def _epsilon(delta: float, mu: Ends[float], factor_at: Callable[[float], _Factor
 def _bracket(
     mechanism: RandomAllocation, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """The same ends in each direction asked, no wider than those known."""
+    """The same ends in each requested direction, no wider than those known."""
     noise = float(mechanism.mechanism.noise_multiplier)
     steps, selected, epochs = (float(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
     mu = selected * math.sqrt(epochs / steps) / noise

@@ -27,7 +27,7 @@ from jaxacct.mechanisms import (
 from jaxacct.mechanisms._fields import number_fields
 from jaxacct.special import SkellamMasses, down, product_outward, skellam_masses, skellam_reach, sum_outward, up
 
-_NEAR = 10.0  # least number of standard deviations looked at: e^-50 is below any rounding of a sum
+_NEAR = 10.0  # least number of standard deviations considered: e^-50 is below any rounding of a sum
 _FAR = 38.0  # standard deviations: e^-(38^2 / 2) is below 1e-303
 _OUTSIDE = 1e-303  # what lies beyond them, with the record or without; it carries the certificate
 _NUM_GATHERINGS = 3  # the mean of what is near a place, then of what is near that mean, and so on

@@ -20,7 +20,7 @@ from jaxacct.divergence.blanket._profile import Round, round_delta, round_delta_
 from jaxacct.mechanisms import CheckIn, Shuffled
 from jaxacct.special import grown, up
 
-_RARELY = 1e-3  # share of delta up to which all may join where the places of others answer: it steers only
+_RARELY = 1e-3  # share of delta up to which all may join where the places of others are used: any value is valid
 _ORDER: dict[type, str] = {
     Shuffled: "SB-6: a swap with one blank step, batches of one record (ours, docs/papers/shuffled_batches.md)",
     CheckIn: "BL-5: the places of users who do not join (ours, docs/papers/blanket.md)",

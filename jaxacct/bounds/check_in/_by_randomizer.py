@@ -42,7 +42,7 @@ from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.special import log_down, log_or_minus_inf, log_up, softplus, up
 from jaxacct.special._namespace import cond, is_jax, lane_map, stop_gradient, xp
 
-# Numbers of blocks of counts, for one epsilon or delta, and for a Renyi curve, which asks at `_NODES` epsilons. Every
+# Numbers of blocks of counts, for one epsilon or delta, and for a Renyi curve, which needs `_NODES` epsilons. Every
 # layout and number of nodes is certified; more of them are tighter and slower.
 _REPORTS, _CLONES = BlockLayout(32, 8, 96), BlockLayout(16, 8, 256)
 _CURVE_REPORTS, _CURVE_CLONES, _NODES = BlockLayout(24, 6, 56), BlockLayout(12, 6, 128), 192

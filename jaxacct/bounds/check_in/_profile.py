@@ -29,14 +29,14 @@ _MAX_STEPS = 60  # of a search for epsilon: where it ends, the least certified p
 
 
 class ProfilePoint(NamedTuple):
-    """Log delta, rounded up, and d log delta / d epsilon, which only steers; each [L]."""
+    """Log delta, rounded up, and d log delta / d epsilon, which only guides searches; each [L]."""
 
     log_delta: jax.Array
     slope: jax.Array
 
 
 class CheckInPair(NamedTuple):
-    """What the profile is made of: n and the local epsilon [L], blocks of K, the clones' law at their first counts."""
+    """The data of the profile: n and the local epsilon [L], blocks of K, the clones' law at their first counts."""
 
     num_users: jax.Array
     local_epsilon: jax.Array
@@ -89,7 +89,7 @@ def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
 
 
 class HostPair(NamedTuple):
-    """What the profile of one setting is made of on the host: n and the local epsilon, cells from one side."""
+    """The data of the profile of one setting on the host: n and the local epsilon, cells from one side."""
 
     num_users: float
     local_epsilon: float

@@ -18,7 +18,7 @@ from jaxacct.mechanisms import Composed, PoissonSampled
 
 _WIDTH = 1e-6  # relative width at which the contour aims
 _WIDE = 1e-4  # relative width of its ends beyond which the loss distribution is used too
-_FEWEST_DIGITS = -300  # least log10 of the delta at which a loss distribution is made sharp, whatever delta is asked
+_FEWEST_DIGITS = -300  # least log10 of the delta at which a loss distribution is made sharp, however small the target
 
 
 def poisson_delta(base: Any, steps: tuple[PoissonSteps, ...], direction: Direction, epsilon: float) -> float:

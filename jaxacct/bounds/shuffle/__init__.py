@@ -109,7 +109,7 @@ def _beyond_one_pure_round(mechanism: Shuffled) -> bool:
     return has_several_rounds(mechanism) or not pair.is_pure(mechanism)
 
 
-# How many points of a batch NumPy answers one after another before a program is compiled for them. A program takes some
+# How many points of a batch NumPy computes one by one before a program is compiled for them. A program takes some
 # 4 seconds; NumPy takes 5 ms a point for one round, .1 s by composition, and where it has a better algorithm than a
 # program can have, less than the program takes.
 _POINTS_OF_ONE_ROUND = 1000
@@ -176,7 +176,7 @@ _RESPONSE = profile_method(
     ends=frozenset({Bound.LOWER}),
     below=itself,
 )
-# a lower bound on the pair only, which is a reduction: it says how tight the analysis by clones is
+# a lower bound on the pair only, which is a reduction: it shows how tight the analysis by clones is
 _PAIR_FROM_BELOW = profile_method(
     "clones pair from below",
     f"{_FMT}, Theorem 3.2, the pair itself",

@@ -97,7 +97,7 @@ def with_replacement_cost(guarantee: LogGuarantee, log_cost: jax.Array) -> LogGu
 def total_log_delta(
     profile: Profile, num_reports: jax.Array, local_epsilon: jax.Array, log_cost: jax.Array, epsilon: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """(log of pure delta + (1 + e^epsilon) K, rounded up, its derivative in epsilon, which only steers), each [L].
+    """(log of pure delta + (1 + e^epsilon) K, rounded up; its derivative in epsilon, for searches), each [L].
 
     Arguments as for `total_epsilon`.
     """

@@ -37,10 +37,10 @@ from jaxacct.mechanisms import CheckIn, LocalRandomizer, Shuffled
 
 # The cost K is taken at an epsilon this far above the guess, relative; then, if the answer is beyond that, above it.
 _ABOVE = (0.03, 0.03, 0.1)
-# The guess is fitted to what was found, and another local epsilon is asked about, until the logarithm of its factor
+# The guess is fitted to what was found, and another local epsilon is tried, until the logarithm of its factor
 # changes by less than this (for delta, for epsilon), or this many times.
 _NEAR_DELTA, _NEAR, _TRIES = 0.01, 0.1, 2
-_TELLS = 1e-3  # epsilon is asked once more if too high a cost was assumed and this share of it may be gained
+_TELLS = 1e-3  # epsilon is computed once more if too high a cost was assumed and this share of it may be gained
 _TINY, _ROUGHLY = -35.0, 0.2  # below this log delta, delta is found to this relative width only: less takes seconds
 _CLOSE = 1e-4  # how far above an answer the next one is expected at most, relative
 # Factor of the first guess: rounds of check-ins are composed by Renyi divergences.
