@@ -19,7 +19,7 @@ _GAINS: dict[type, Callable[[Any], bool]] = {
     CheckIn: always,
     RandomAllocation: lambda run: bool(run.num_selected > 1),
 }
-"""Of which mechanisms several rounds have methods of their own that bound them better than those of compositions."""
+"""The mechanisms of which several rounds have methods of their own, which use more than those of compositions do."""
 
 
 def whole_run(mechanism: Composed) -> Mechanism | None:

@@ -3,7 +3,7 @@
 Without replacement, a batch is B of N records, q = B / N. Draw B - 1 of the other records and one more, x'; the last
 place of the batch holds x' or, with probability q, the record. Given this, the output is C = N(c) without the record,
 A = N(a) with it, |a - c| <= 2, and B = N(b) with another record in its place, |b - c| <= 2, |a - b| <= 2 (1 if b is 0).
-By joint convexity the divergence for the worst draw bounds that of the whole.
+By joint convexity the divergence given the worst draw bounds that of the mechanism.
 
 * Add or remove: (1-q) C + q A against C: Poisson sampling with half the noise, attained where all other records
   contribute the opposite.

@@ -1,4 +1,4 @@
-"""The best of a random number of runs: the table of methods, and its Renyi divergences from those of one run.
+"""The best of a random number of runs: its table of methods, and its Renyi divergences from those of one run.
 
 Papernot & Steinke 2022, "Hyperparameter tuning with Renyi differential privacy". Shapes: L is the number of lanes, A
 that of Renyi orders. Both directions are bounded at once: the divergence of a run is the larger of its two directions.

@@ -23,7 +23,7 @@ from jaxacct.special import up
 # Renyi orders at which epsilon and delta are read; any order is valid
 _ORDERS = np.unique(np.concatenate([2.0 + np.geomspace(0.01, 30.0, 40), np.arange(2, 65), [2.0, 96.0, 128.0]]))
 _MOST_OVERLAPS = 2.0**24  # terms of a sum: with more the arrays would take gigabytes, and nothing is claimed
-_LEAST_TERM = 2.0**-150  # times the largest: smaller terms are not summed, but each is counted as this much
+_LEAST_TERM = 2.0**-150  # times the largest: smaller terms are not summed, but counted as so much
 _MOST_PRECISION = 1e300  # 1/sigma^2; products with orders and numbers of steps are doubles
 
 

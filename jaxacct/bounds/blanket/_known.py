@@ -1,4 +1,4 @@
-"""The data of the blanket bounds: each randomizer's law, the number of users, and what a single report reveals.
+"""The data of bounds on shuffled reports: each randomizer's law, the number of users, and what one report reveals.
 
 docs/papers/blanket.md, BL-1 to BL-4.
 """

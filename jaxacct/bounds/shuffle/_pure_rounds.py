@@ -8,7 +8,7 @@ pure reports of the same local epsilon l gives, with N the expected number of re
 In a composition of different rounds, K is the sum of theirs: reports are replaced one after the other, each at its own
 total variation, whatever else is run.
 
-D comes from `Bracketing.ask`, so that every method for pure reports is used.
+D comes from `Bracketing.ask`, so that everything known about pure reports can be used.
 """
 
 import dataclasses
