@@ -1,4 +1,4 @@
-"""Theorems about mechanisms, and the one table of the methods that rest on them.
+"""Bounds on the privacy of each mechanism, each by a stated theorem, and the one table of the methods that use them.
 
 To add a bound, add a function and a `Method` record to one folder. To add a mechanism, add a folder, and list its table
 where `jaxacct.bounds.composed.METHODS` is made.
@@ -38,7 +38,7 @@ def methods_for(mechanism: Mechanism, *, is_batch: bool = False) -> tuple[Method
 
 
 def _what_has_one(mechanism: Mechanism) -> str:
-    """What may stand in its place: what its own type may wrap, or the types that have an analysis."""
+    """For an error message: which mechanisms its own type may wrap, or else the types that have an analysis."""
     inner = [key[1:] for key in METHODS if key[0] is type(mechanism) and len(key) > 1]
     if inner:
         kinds = ", ".join(dict.fromkeys("(".join(t.__name__ for t in key) + ")" * (len(key) - 1) for key in inner))

@@ -1,12 +1,12 @@
-"""Replaced and emptied records inside traced programs, and their Renyi divergences.
+"""Upper bounds in traced programs, and Renyi divergences, for a record that is replaced by any other or an empty one.
 
-Where a replaced record has a stand-in in closed form (half the noise), the profile and divergences are those of the
-stand-in. For all others, with N the output without either record, the weak triangle inequality is used (Mironov 2017,
-Proposition 11, with exponents of 2):
+If replacing a record amounts to another mechanism in closed form (its stand-in, which has half the noise), the profile
+and the divergences are those of the stand-in. Otherwise, with P and Q the laws of the output with either record and N
+that without both, the weak triangle inequality is used (Mironov 2017, Proposition 11, with exponents of 2):
 
     D_a(P || Q) <= (a - 1/2) / (a - 1) D_2a(P || N) + D_(2a-1)(N || Q).
 
-Replacing a record by the empty one amounts to removing it, where records take part independently.
+Where records take part independently, replacing a record by the empty one amounts to removing it.
 Shapes: L is the number of lanes, A that of Renyi orders.
 """
 
@@ -38,7 +38,7 @@ DOUBLED: dict[type, Callable[[Any], Mechanism]] = {
     DiscreteGaussian: lambda run: dataclasses.replace(run, sensitivity=2 * run.sensitivity),
     Skellam: lambda run: dataclasses.replace(run, sensitivity=2 * run.sensitivity),
 }
-"""For each type, the mechanism that loses as much as replacing a record by any other: that of twice the sensitivity."""
+"""For each type, the mechanism whose loss is that of replacing a record by any other: one of twice the sensitivity."""
 
 
 def doubled(run: Any) -> Mechanism | None:

@@ -1,9 +1,9 @@
-"""Epsilon and delta inside traced programs, from discrete laws and one contour: upper ends, the worse direction.
+"""Upper bounds on epsilon and delta inside traced programs, from discrete laws and one contour integral.
 
-A mechanism is a list of independent releases, each with a law (`jaxacct.divergence.law`) and its number of runs. One
-program of fixed size serves every number that may be traced. Derivatives are those of the sum that gave the answer, by
-implicit differentiation, from differences between laws; numbers that only steer are held constant. The list of releases
-is made in `jaxacct.bounds._releases`.
+The result is that of the worse direction. A mechanism is a list of independent releases, each with a law
+(`jaxacct.divergence.law`) and its number of runs; `jaxacct.bounds._releases` makes the list. One program of fixed size
+handles all values of the numbers that may be traced. Derivatives are those of the sum that gave the answer, by implicit
+differentiation, from differences between laws; numbers that only steer the computation are held constant.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
 
 
 def _toward(laws: Law, given: Law | None, add: Any) -> Law:
-    """The laws [R, V] of one direction: laws of traced numbers serve both, given laws have one for each."""
+    """The laws [R, V] of one direction: those of traced numbers are used for both, given laws have one for each."""
     if given is None or given.points.shape[0] == 1:
         return laws
 
@@ -162,7 +162,7 @@ _WAYS = (False, True)  # remove, then add
 
 
 def _worse(ways: tuple[bool, ...], answer: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """The larger answer over the directions, the line that gave it, and whether that is the add direction."""
+    """The larger answer over the directions, the line that gave it, and whether it is that of the add direction."""
     if len(ways) == 1:
         return *answer(jnp.asarray(False)), jnp.asarray(False)
     found = jax.vmap(answer)(jnp.asarray(ways))
@@ -317,7 +317,7 @@ def laws(
     known_of: Callable[[Any], Known | None] = nothing_known,
     **options: Any,
 ) -> ProfileMethod:
-    """A method (class `ProfileMethod`) for traced programs, for mechanisms with laws (`has_laws`), on records.
+    """A method (class `ProfileMethod`) for traced programs, for mechanisms that have laws (`has_laws`).
 
     Args:
       known_of: gives what is known of a part that has no law of traced numbers.
@@ -338,5 +338,5 @@ def laws(
 
 
 def laws_of_reports(applies: Callable[[Any], bool] = has_pair, **options: Any) -> ProfileMethod:
-    """A method (class `ProfileMethod`) like `laws`, for rounds of shuffled reports: REMOVE stands for both ways."""
+    """A method (class `ProfileMethod`) like `laws`, for shuffled reports: REMOVE stands for both directions."""
     return laws(applies, directions=(Direction.REMOVE,), **options)

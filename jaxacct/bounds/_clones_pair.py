@@ -1,4 +1,4 @@
-"""Which clones pair dominates reports of a randomizer, and the pair of each lane.
+"""The clones pair that dominates the shuffled reports of a randomizer, and its parameters on each lane.
 
 Feldman, McMillan & Talwar 2021, Theorem 3.2. Replace-one adjacency; the pairs are symmetric, so there is one direction.
 """
@@ -51,8 +51,8 @@ def has_pair(mechanism: Mechanism) -> bool:
 def pair_of(randomizer: Any) -> tuple[Any, Any]:
     """(clone probability, local epsilon), each [L], of the clones pair that dominates reports of a pure randomizer.
 
-    The probability is e^-local_epsilon for any randomizer (Theorem 3.2, CL-S2), and for a known one the largest p with
-    R(x) >= p (R(y) + R(z)) / 2; rounded down.
+    The probability is e^-local_epsilon for any randomizer (Theorem 3.2, CL-S2), and for one whose law is known the
+    largest p with R(x) >= p (R(y) + R(z)) / 2; rounded down.
     """
     return _PAIRS[type(randomizer)](randomizer)
 

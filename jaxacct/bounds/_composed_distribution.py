@@ -1,4 +1,4 @@
-"""The loss distribution of a composition: those of its parts, each as often as it is run."""
+"""The loss distribution of a composition, made of those of its parts, each taken as often as the part is run."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ _LITTLE = 0.01  # nats, of a part's loss: steers running time
 
 
 def composed_distribution(pick: Callable[[Mechanism], Distribution | None]) -> Distribution:
-    """The `Distribution` (a class) of compositions, each part by the one that `pick` returns."""
+    """The `Distribution` (a class) of compositions; that of each part is what `pick` returns for it."""
 
     def distributions(mechanism: Composed) -> list[tuple[Distribution, Any, Any]]:
         found = [(pick(part), part, count) for part, count in flattened(mechanism)]
@@ -27,7 +27,7 @@ def composed_distribution(pick: Callable[[Mechanism], Distribution | None]) -> D
         return "; ".join(dict.fromkeys(distribution.source(part) for distribution, part, _ in distributions(mechanism)))
 
     def loss_parts(mechanism: Composed, step: float, bound: Bound, tail: float) -> Parts:
-        """Parts with little loss, but wider than most, are made on a step larger by a power of two: this costs less."""
+        """Parts with little loss, but wider than most, get a step larger by a power of two, which costs less."""
         whole, runs = scale(mechanism)
         made: list[tuple[Parts, int, int]] = []
         for of, part, count in distributions(mechanism):
@@ -50,7 +50,7 @@ def composed_distribution(pick: Callable[[Mechanism], Distribution | None]) -> D
         return up(math.fsum(up(of.largest_loss(part) * count, 32) if count else 0.0 for of, part, count in found), 32)
 
     def below(mechanism: Composed) -> Composed | None:
-        """`mechanism`, each part that is analysed by a reduction replaced by one that reveals less; None if unknown."""
+        """`mechanism`, with parts analysed by a reduction replaced by ones that reveal less; None if unknown."""
         parts = [(of.below(part), part, count) for of, part, count in distributions(mechanism)]
         if any(less is None for less, _, _ in parts):
             return None

@@ -1,4 +1,4 @@
-"""Privacy loss distributions as a method: made from a declaration, finer and finer until the bracket is narrow."""
+"""The method "loss distribution": from a scheme's declaration, on finer and finer grids until the bracket is narrow."""
 
 import dataclasses
 import functools
@@ -30,7 +30,7 @@ _FINE_FIRST = 32.0  # where it starts at most, if laws cost next to nothing
 _FEW_CELLS = 2.0**14  # cells of the composed law at that start: if it would have more, the start is coarser
 _LAST_RESOLUTION = 768.0  # where it gives up
 _READ_RESOLUTION = 24.0  # where nothing is refined: for distributions known only from above
-_NEARBY = 3  # deltas are rounded to powers of two to this power where one of them says what should be sharp
+_NEARBY = 3  # the delta at which a distribution is to be sharp is rounded to a power of 2^this
 _COARSER, _LONG_LAW = 0.125, 2.0**21  # the share of it that is tried first, and the number of points that is too many
 _LAST_SHARE = 0.75  # below this share of the last resolution, the last one is tried before giving up
 _MUCH_WORK = 2.4e9  # pairs of points in sums of laws, about four seconds: more is spent only for narrower widths
@@ -60,14 +60,14 @@ def none_divided(mechanism: Any) -> float:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Distribution:
-    """Which privacy loss distributions a scheme is composed of. What is not declared here does not exist.
+    """The privacy loss distributions that a scheme is composed of. What is not declared here does not exist.
 
     Attributes:
       theorem: by which the distributions dominate the scheme; a function of the mechanism where it depends on parts.
       parts: ``(mechanism, step, bound, tail) -> direction -> [(distribution, count)]``.
       scale: ``(mechanism) -> `` (sum of count times squared scale of the loss, sum of counts) over the parts: what a
         step is measured against.
-      largest_loss: ``(mechanism) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf if none is known.
+      largest_loss: ``(mechanism) -> `` an epsilon for which it is purely epsilon-DP, rounded up; inf if none is known.
       below: as for `Method`: the mechanism itself, unless the distributions dominate it without being its own.
       width_constant: ``(mechanism) -> `` c^2 times the relative width of epsilon at c points per standard deviation,
         measured.
@@ -75,8 +75,8 @@ class Distribution:
         grid; 0 for none.
       is_light: ``(mechanism) -> `` whether its laws cost next to nothing to make, at any resolution.
       is_from_above: ``(mechanism) -> `` whether some part is known from above only, on its own grid.
-      exists: ``(mechanism) -> `` whether it can be made for these fields.
-      is_symmetric: ``(mechanism) -> `` whether both directions have the same profile, so that one serves for both.
+      exists: ``(mechanism) -> `` whether the distributions can be made for these fields.
+      is_symmetric: ``(mechanism) -> `` whether both directions have the same profile, so that one is enough.
       is_envelope: ``(mechanism) -> `` whether lower distributions bound only a pair that is the worst case at every
         epsilon at once; even where the bracket of that pair is narrow, other methods may find better bounds.
       is_given: the mechanism is itself a distribution.
@@ -104,7 +104,7 @@ class Distribution:
 def parts_by_laws(laws: Callable[[Any, float, Side, float], list[tuple[RatioLaw, int]]]) -> Callable[..., Parts]:
     """A function for `Distribution.parts`, from one that gives the laws of likelihood ratios and their counts.
 
-    The laws for an upper bound serve both directions and are made once; shared ones serve questions at several deltas.
+    The laws for an upper bound are made once, for both directions; shared ones are used again at other deltas.
 
     Args:
       laws: ``(mechanism, step, side, tail) -> [(law, count)]``.
@@ -181,7 +181,7 @@ def plds(
 
 def reader(query: Query, target: float) -> tuple[Callable[[Pld], float], tuple[float, ...]]:
     """A function from a `Pld` to the float that answers `query` at `target`, and the deltas where it is to be sharp."""
-    if query is Query.EPSILON:  # sharp nearby is as sharp, and serves other deltas of a search
+    if query is Query.EPSILON:  # being sharp nearby is as good, and the deltas of a search then share it
         return lambda loss: loss.epsilon(target), (2.0 ** (_NEARBY * round(math.log2(target) / _NEARBY)),)
     return lambda loss: loss.delta(target), (1.0, *ALL_DELTAS)
 
@@ -214,7 +214,7 @@ class DistributionMethod(BracketMethod):
     distribution: Distribution
 
     def is_one_sided(self, mechanism: Mechanism) -> bool:
-        """Whether it has no lower end, as a part is known from above only, or its lower end is an envelope's."""
+        """Whether it has no lower end: a part is known from above only, or the lower end is that of an envelope."""
         return self.distribution.is_from_above(mechanism) or self.distribution.is_envelope(mechanism)
 
     def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
@@ -294,8 +294,8 @@ class _Refinement:
         """Narrows the ends until they are as close as `at` asks, or no resolution would gain more."""
         # A fine width is reached in stages, each a tenth of the one before, from ten times the default width on. The
         # sequence of grids does not depend on the width asked for, only where it ends; so asking for a finer width
-        # never gives less. A coarse look tells which direction counts; then comes the resolution that the stage is
-        # likely to need.
+        # never gives less. A coarse look shows which direction is the worse; then comes the resolution that the stage
+        # is likely to need.
         constant, stage = self.distribution.width_constant(self.mechanism), max(at.width, query.width / _STAGE)
         goal = math.sqrt(constant / stage)
         resolution, rounds = min(_FIRST_RESOLUTION, goal), 0

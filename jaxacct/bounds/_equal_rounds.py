@@ -1,6 +1,6 @@
-"""Compositions of rounds of one scheme, as that scheme with as many rounds: of those more is known.
+"""Compositions of rounds of one scheme, analysed as one run of it with as many rounds, about which more is known.
 
-Rounds draw afresh, so that the observer sees the same outputs with the same probabilities.
+Every round makes its random choices afresh, so that the observer sees the same outputs with the same probabilities.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ _GAINS: dict[type, Callable[[Any], bool]] = {
     CheckIn: always,
     RandomAllocation: lambda run: bool(run.num_selected > 1),
 }
-"""Where methods of its own know more of several rounds of a mechanism than those of compositions do."""
+"""The mechanisms of which several rounds have methods of their own, which use more than those of compositions do."""
 
 
 def whole_run(mechanism: Composed) -> Mechanism | None:
@@ -59,4 +59,4 @@ EQUAL_ROUNDS = BracketMethod(
     role=Role.QUICK,
     regime="rounds of the same reports, or of the same allocation of several steps",
 )
-"""Compositions of equal rounds by what is known about a run of so many."""
+"""The method for compositions of equal rounds: the methods of one run of that many rounds."""

@@ -28,7 +28,7 @@ class Full(NamedTuple):
 
 
 def filled(run: TruncatedPoisson) -> Full:
-    """What is known (`Full`, a NamedTuple) of one step: sums over the number M of others, each within its error."""
+    """The bounds (`Full`, a NamedTuple) of one step: sums over the number M of others, each within its error."""
     others, limit, prob = int(run.num_records) - 1, int(run.max_batch_size), float(run.sampling_prob)
     top = up(prob * (limit / (limit + 1.0)), 4)
     if limit > others:

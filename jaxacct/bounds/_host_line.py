@@ -1,7 +1,7 @@
-"""Questions about independent rounds without random allocation, answered from complex moments on the host.
+"""Certified ends for independent rounds without random allocation, from complex moments on the host.
 
-Gaussian and Laplace releases, Poisson-sampled or not, and compositions of them. Each question takes one contour; one
-or many are answered at a time. See `jaxacct.bounds._line_passes`.
+The rounds are Gaussian and Laplace releases, Poisson-sampled or not, and compositions of them. Every question has a
+contour of its own; one or many are computed at a time. See `jaxacct.bounds._line_passes`.
 """
 
 import functools
@@ -129,7 +129,7 @@ def _asked(every: Sequence[_Steps], adds: Any, target: Real) -> Questions:
 def _ends(
     every: Sequence[_Steps], query: Query, target: Real, directions: Sequence[Direction], width: float
 ) -> dict[Direction, Ends[Real]]:
-    """Ends [P] in each direction. Directions are asked together, as lanes; if they are the same, only once."""
+    """Ends [P] in each direction. Both directions are computed together, as lanes; equal ones only once."""
     num = len(target)
     asked = [Direction.REMOVE] if all(np.all((of.prob == 1.0) | (of.prob == 0.0)) for of in every) else directions
     adds = np.repeat([d is Direction.ADD for d in asked], num)
@@ -171,7 +171,7 @@ def host_ends(mechanism: Any, query: Query, target: float, direction: Direction,
 
 
 def bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked, no wider than those known."""
+    """The ends in each requested direction, no wider than those known."""
     found = _ends(_steps(mechanism), query, np.array([target]), tuple(at.known), at.width)
     return {
         d: Ends(max(known.lower, float(found[d].lower[0])), min(known.upper, float(found[d].upper[0])))
@@ -180,7 +180,7 @@ def bracket_on_host(mechanism: Any, query: Query, target: float, at: Bracketing)
 
 
 def _is_rough(query: Query, ends: Ends[Any]) -> Any:
-    """Where ends of Laplace rounds are left to loss distributions, which are better at large deltas.
+    """Where the ends of Laplace rounds are left to loss distributions, which are better at large deltas.
 
     Where delta is near 1, the terms of the sum are far larger than delta.
     """
@@ -188,7 +188,7 @@ def _is_rough(query: Query, ends: Ends[Any]) -> Any:
 
 
 def _bracket_laplace(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked."""
+    """The ends in each requested direction."""
     found = bracket_on_host(mechanism, query, target, at)
     return {d: at.known[d] if _is_rough(query, e) else e for d, e in found.items()}
 

@@ -1,7 +1,7 @@
-"""Laws of parts whose numbers are known while a program is traced: made from their loss distributions.
+"""Laws of parts whose numbers are known while a program is traced, made from the parts' loss distributions.
 
-The program need not compute the law of such a part: its distribution is made on the host, once, and is a constant of
-the program. The number of times it is run may still be traced.
+The program need not compute the law of such a part: the distribution is made on the host, once, and is a constant of
+the program. The number of times that the part is run may still be traced.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def known(mechanism: Mechanism, distribution_of: Callable[[Mechanism], Distribut
 def given(of: Known) -> Given:
     """The laws (class `Given`) of a part, dominating it in each of its directions; made once.
 
-    Where its losses are too fine or reach too far for a distribution, the law says nothing: its loss is infinite.
+    Where the losses are too fine or too widely spread for a distribution, the law is trivial: its loss is infinite.
     """
     part, distribution = of
     if part.loses_nothing():

@@ -1,6 +1,6 @@
 """Renyi divergences of order 1 (Kullback-Leibler) and inf (the largest loss), beside those of the orders between.
 
-Orders are static. Divergences do not fall with the order, so that one of order 1 is at most that of any other.
+Orders are static. Divergences do not decrease in the order, so that the divergence of order 1 is at most any other.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def padded(found: Any, fall: Real, decay: Real) -> tuple[Real, ...]:
     logs, phase, relative, alias = found
     most = logs[:, :1] + relative[:, :1] + np.minimum(fall, 0.0)
     lost = ~(relative < 0.3)
-    # where little is known: M and a number whose modulus is no larger than |M| can be differ by at most twice that
+    # where little is known: M and any number of at most the largest possible |M| differ by at most twice that largest
     logs = np.where(lost, np.fmin(logs + np.log1p(relative), most), logs)
     logs = np.where(np.isnan(logs), -np.inf, logs)
     error = np.where(lost, math.log(3.0), -np.log1p(-np.minimum(relative, 0.5)))

@@ -1,4 +1,4 @@
-"""Which line of complex moments answers a question about a composition best, for many questions at once.
+"""The choice of the line along which the complex moments of a composition are integrated, for many questions at once.
 
 Nothing here needs to be certified: any line gives valid ends.
 

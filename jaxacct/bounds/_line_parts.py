@@ -1,9 +1,9 @@
-"""The parts of a composition, on one line of complex moments for each of many questions.
+"""The complex moments of the parts of a composition, along one line for each of many questions.
 
 Each kind of part (runs of random allocation in either direction, Gaussian and Poisson-sampled steps) implements `Part`;
 `jaxacct.bounds._many_lines` puts the parts together.
 
-Shapes: [L] lanes, of which each is a question; [F] families of rounds, [R] rounds (`_line_questions.Rounds`); [A]
+Shapes: [L] lanes, one question each; [F] families of rounds, [R] rounds (`_line_questions.Rounds`); [A]
 orders; [B] nodes of a line.
 """
 
@@ -40,11 +40,11 @@ class Part(Protocol):
 
     @property
     def falls(self) -> Real:
-        """log |M| of all rounds of a lane together falls by about this [L] times b^2/2, or by more."""
+        """At height b, log |M| of all rounds of a lane together has fallen by about this [L] times b^2/2, or more."""
 
     @property
     def dropped(self) -> Real:
-        """[L]: an upper bound on what is missing from delta, as mass was removed from the rounds."""
+        """[L]: an upper bound on what is missing from delta because mass was removed from the rounds."""
 
     def seen(self, choice: Choice) -> Real:
         """Approximately the value of `falls` [L] at which the fall over whole lines equals that of the moments."""
@@ -56,7 +56,7 @@ class Part(Protocol):
         """As `guess`, near the orders prepared for; from the moments themselves where guesses are bad."""
 
     def prepare(self, choice: Choice) -> tuple[Any, Any]:
-        """Plans moments on the chosen lines; returns which families these serve, bool [F'], and node numbers [L]."""
+        """Plans moments on the chosen lines; returns for which families they work, bool [F'], and node numbers [L]."""
 
     def on(self, choice: Choice, some: Any) -> LineMoments:
         """`LineMoments` [.., S] of all rounds of each of `some` lanes [S], on their lines `choice` [S]."""
@@ -196,7 +196,7 @@ class _OnRay:
 
 def _removed_on_rays(noise: float, steps: Real, times: Real, order: float, height: float) -> list[_OnRay]:
     """The moments of the rounds of a family, remove direction, on one ray; none where the ray would be too long."""
-    # moments of orders above it are wanted too, to bound aliases
+    # moments of orders above it are needed too, to bound aliases
     index = int(np.searchsorted(_MOST_ORDERS, 1.0 + 1.02 * (order - 1.0)))
     if index == len(POWERS):
         return []

@@ -1,6 +1,6 @@
-"""Ends for questions about steps without allocation, whose losses may be nearly atoms: several long lines are compared.
+"""Certified ends for steps without allocation, whose losses may be nearly atoms: several long lines are compared.
 
-Shapes: [L] lanes, of which each is a question.
+Shapes: [L] lanes, one question each.
 """
 
 import math
@@ -22,10 +22,10 @@ from jaxacct.special import with_few_bits
 
 # All of these steer cost and tightness only: every end is certified whatever they are.
 _LONGER = np.array([[1.0, 1.15, 1.4], [1.7, 2.2, 3.5]])  # lengths tried together, in units of the guess
-# nodes on a line: a line that wants more than the first number is cut to the second, and its ends are wider
+# nodes on a line: a line that needs more than the first number is cut to the second, and its ends are wider
 _BUDGET, _CUT = 1_000_000, 16_000
 _NODE_BITS = 20  # significant bits of the node spacing: so few that every node is an exact double
-_HOPELESS = 1e3  # an upper end beyond this many times 1 + the epsilon expected is no answer
+_HOPELESS = 1e3  # an upper end beyond this many times 1 + the epsilon expected is useless
 _PASSES = 3  # lines tried: for later ones it is better known where the answer is
 _GOAL = 1e-6  # relative width at which no other line is tried; or the width asked for, if that is less
 _SAME = 1e-3  # relative: a next line for a point this close to the last one would be the same
@@ -148,7 +148,8 @@ def _together(nodes: Any, rules: Real, lanes: Any) -> Iterator[Any]:
 def ends_of_steps(of: Questions, query: Query, width: float) -> Ends[Real]:
     """Certified ends [L] for questions without rounds of allocation; at worst (0, worst).
 
-    Where a line is higher than moments can be computed, the upper end is by a single moment, and the lower end is 0.
+    Where a line would go beyond the heights at which moments can be computed, a single moment gives the upper end, and
+    the lower end is 0.
     Several lines are tried, until the relative distance of the ends is at most `width` and 1e-6.
     """
     num, width = len(of.target), min(width, _GOAL)

@@ -1,9 +1,9 @@
-"""Questions about compositions of allocation rounds, Gaussian and Laplace steps, sampled or not: one direction each.
+"""Questions about compositions of allocation rounds, Gaussian and Laplace steps, sampled or not, in one direction each.
 
-A *family* consists of rounds of a question with the same noise multiplier and about the same length: one transform of a
-step's likelihood ratio, and one line behind their moments, serve all of them.
+A *family* consists of rounds of a question with the same noise multiplier and about the same length: they share one
+transform of a step's likelihood ratio, and one line behind their moments.
 
-Shapes: [L] lanes, of which each is a question; [F] families; [R] rounds of allocation.
+Shapes: [L] lanes, one question each; [F] families; [R] rounds of allocation.
 """
 
 import math
@@ -135,7 +135,7 @@ class Questions(NamedTuple):
         return out
 
     def plain(self) -> tuple[Any, Real, Real, Real]:
-        """What is not sampled, as rounds: lanes, noise multipliers, lengths (1: Gaussian) and numbers of runs."""
+        """All that is not sampled, as rounds: lanes, noise multipliers, lengths (1: Gaussian) and numbers of runs."""
         rounds, gaussian = self.rounds, np.flatnonzero(self.variance > 0.0)
         ones = np.ones(len(gaussian))
         noise = rounds.noise_multiplier[rounds.family]
@@ -159,7 +159,7 @@ def question(
     Args:
       plain: noise multiplier, number of steps (1: a Gaussian step) and number of rounds.
       gaussian, laplace: noise multiplier, sampling probability and number of steps.
-      direction: whose pair is asked about.
+      direction: the direction of the pair that is analysed.
       target: delta or epsilon.
     """
     variance = math.fsum(times * noise**-2.0 for noise, steps, times in plain if steps == 1)

@@ -1,6 +1,6 @@
-"""Gaussian and Laplace steps, Poisson-sampled or not, on one line of complex moments for each of many questions.
+"""The complex moments of Gaussian and Laplace steps, Poisson-sampled or not, along one line for each of many questions.
 
-Shapes: [L] lanes, of which each is a question; [R] different steps of one kind (`_line_questions.Sampled`); [A] orders;
+Shapes: [L] lanes, one question each; [R] different steps of one kind (`_line_questions.Sampled`); [A] orders;
 [H] heights; [B] nodes of a line.
 """
 
@@ -17,7 +17,7 @@ from jaxacct.divergence.allocation._grid import Real
 from jaxacct.divergence.gaussian._sampled_step import SampledSteps
 from jaxacct.special import down, up
 
-_DIGITS = 37.0  # minus the log of what the rules behind all steps' moments may leave out: it steers only
+_DIGITS = 37.0  # minus the log of what the rules behind all steps' moments may leave out: any value is valid
 _MOST_LONG = 2**14  # most nodes of a line shared with rounds of allocation
 
 
@@ -94,7 +94,7 @@ class Steps:
             every = np.minimum(every, kind.least(of(kind.steps)))
         return every
 
-    # What compares lines, and certifies nothing
+    # Estimates, by which lines are compared; nothing here is certified
 
     @property
     def falls(self) -> Real:
@@ -124,7 +124,7 @@ class Steps:
         own = (a * (a - 1.0) - b * b) * half
         return self._sum(own, lambda kind: kind.steps.rough_modulus(orders[kind.lane], heights[kind.lane]))
 
-    # What is certified
+    # Certified moments and bounds
 
     def take(self, orders: Real, heights: Real) -> None:
         """Prepares for lines at the first of `orders` [L, J], up to `heights` [L], and for moments at all `orders`."""

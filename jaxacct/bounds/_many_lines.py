@@ -1,9 +1,9 @@
-"""Compositions of allocation rounds, Gaussian and sampled steps, many questions at once: a line of moments for each.
+"""Certified ends for compositions of allocation rounds, Gaussian and sampled steps: many questions, one line for each.
 
-Complex moments multiply, and one contour integral gives delta (`jaxacct.divergence._inversion`). A single question is a
-batch of one. This module alone decides what is tried next for the questions that are still open.
+Complex moments multiply under composition, and one contour integral gives delta (`jaxacct.divergence._inversion`). A
+single question is a batch of one. This module alone decides what is tried next for the questions that are still open.
 
-Shapes: [L] lanes, of which each is a question; [F] families of rounds (`jaxacct.bounds._line_questions`).
+Shapes: [L] lanes, one question each; [F] families of rounds (`jaxacct.bounds._line_questions`).
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ _LEAST_NOISE = 2e-3  # below it the rule of a real moment would have many millio
 _HEAVY, _HEAVIER = 10.0, 7.0  # below the second, rays were as fast, and sharper; below the first too, unless the
 _SMALL = 0.02  # standard deviation of the loss is below about this: then the orders wanted are beyond those of rays
 _WIDE, _NUM_WIDE = (0.03, 40.0), 36  # orders a - 1 tried first, times the standard deviation of the composed loss
-_LEAST_ON_RAYS = 0.005  # the least a - 1 tried first where rays serve
+_LEAST_ON_RAYS = 0.005  # the least a - 1 tried first where rays are used
 _NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, as multiples of a first guess
 _KNOWN, _HIGHER = (
     4,
@@ -273,7 +273,7 @@ def remove(of: Questions, query: Query, *, is_whole: bool = True) -> Ends[Real]:
 def add(of: Questions, query: Query, enough: Real | float = 0.0) -> Ends[Real]:
     """Certified ends [L] of the add direction; an upper end of `enough` [L] is not improved any further.
 
-    By one real moment where that is likely to be enough, and where no line works.
+    One real moment is used where that is likely to be enough, and where no line works.
     """
     num = len(of.target)
     lower, upper = np.zeros(num), np.full(num, query.worst)

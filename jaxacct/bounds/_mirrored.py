@@ -1,15 +1,15 @@
 """The worst-case pair for a record, sampled or not, that is replaced by another one.
 
-Let N be the law of the output without either record, P' with the one and Q' with the other. For every set S of outputs
-with N(S) = n, P'(S) <= U(n) and Q'(S) >= L(n), where U(n) and L(n) are the largest and the least probability that any
-record gives to a set with this N(S). So for every k >= 0 and sampling probability q
+Let N be the law of the output without either record, P' that with the one record and Q' that with the other. For every
+set S of outputs with N(S) = n, P'(S) <= U(n) and Q'(S) >= L(n), where U(n) and L(n) are the largest and the least
+probability that any record gives to a set with this N(S). So for every k >= 0 and sampling probability q
 
     H_k((1-q) N + q P' || (1-q) N + q Q') <= max_n (1-q) (1-k) n + q U(n) - k q L(n).
 
 For location families with monotone likelihood ratios, such as Gaussian and Laplace noise, U and L are attained by the
 same half-lines, with P = N shifted by 1 and Q = N shifted by -1. That pair is the worst case for every k at once, in
-either order, and so composes (Zhu, Dong & Wang 2022, Theorem 10). Records that contribute 1 and -1 attain it. The same
-holds for shifts of random size, term by term.
+either order, and therefore composes (Zhu, Dong & Wang 2022, Theorem 10). Records that contribute 1 and -1 attain it.
+The same holds for shifts of random size, term by term.
 """
 
 import math

@@ -1,12 +1,12 @@
 """Exact profiles of compositions of allocation, Poisson-sampled and Gaussian rounds.
 
 The pair of each round is the worst case of Feldman & Shenfeld 2025, Theorem 3.1 (allocation, Gaussian noise), or of
-Zhu, Dong & Wang 2022, Theorem 11. k-out-of-t is a composition of runs of 1-out-of-n by Lemma 3.2, in groups of
-floor(t/k) and ceil(t/k) steps: an upper bound for the mechanism, exact for what is analysed. Complex moments multiply,
-and one contour integral gives delta (`jaxacct.divergence._inversion`). Add/remove adjacency.
+Zhu, Dong & Wang 2022, Theorem 11. k-out-of-t is analysed as a composition of runs of 1-out-of-n (Lemma 3.2), over
+groups of floor(t/k) and ceil(t/k) steps: an upper bound for the mechanism, exact for the composition. Complex moments
+multiply, and one contour integral gives delta (`jaxacct.divergence._inversion`). Add/remove adjacency.
 
-Certified. A question is answered by one line made for it (`jaxacct.bounds._many_lines`), which is loose but never wrong
-where the composed loss is nearly an atom or heavy-tailed.
+All ends are certified. Each question has a line made for it (`jaxacct.bounds._many_lines`), whose ends are loose but
+never wrong where the composed loss is nearly an atom or heavy-tailed.
 """
 
 import math
@@ -88,7 +88,7 @@ def _rounds(mechanism: Any) -> dict[_Round, float]:
 
 
 def _bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked, no wider than those known."""
+    """The ends in each requested direction, no wider than those known."""
     rounds = _rounds(mechanism)
     plain = [(of.noise_multiplier, of.num_steps, n) for of, n in rounds.items() if of.sampling_prob == 1.0]
     sampled = [(of.noise_multiplier, of.sampling_prob, n) for of, n in rounds.items() if of.sampling_prob < 1.0]

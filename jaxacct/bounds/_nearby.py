@@ -1,6 +1,6 @@
 """Lower bounds for independent runs of a pair whose probabilities are known to within a factor.
 
-Let P' and Q' be the laws found, with each probability within a factor 1 + r of the true one. For T runs,
+Let P' and Q' be the computed laws, each probability within a factor 1 + r of the true one. For T runs,
 P(S) >= (1 - r)^T P'(S) and Q(S) <= (1 + r)^T Q'(S) for every set S of outputs, hence
 
     delta(eps) >= (1 - T r) delta'(eps + 2.1 T r),    T r <= 0.01
@@ -23,7 +23,7 @@ def below_nearby(query: Query, target: float, lost: float, below: Callable[[floa
     Args:
       target: the delta or the epsilon that is given.
       lost: T r.
-      below: a lower bound on the answer at another target, for runs of the pair found.
+      below: a lower bound on the answer at another target, for runs of the computed pair.
     """
     if lost > _MOST:
         return 0.0

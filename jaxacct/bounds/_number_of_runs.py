@@ -1,7 +1,7 @@
 """The law of the number of runs of which the best is released: its mean and shape, and what follows for selection.
 
-Truncated negative binomial (Papernot & Steinke 2022, Definition 1), which with shape 1 is geometric and with shape 0
-logarithmic; with shape inf it is Poisson, which may be 0. With f(x) = E[x^K] and c = gamma / (1 - gamma),
+The number K is truncated negative binomial (Papernot & Steinke 2022, Definition 1): geometric for shape 1, logarithmic
+for shape 0. Shape inf stands for Poisson's law, under which K may be 0. With f(x) = E[x^K] and c = gamma / (1 - gamma),
 
     f'(1 - u) = mean (1 + u / c)^-(1 + shape), for Poisson mean e^(-mean u);
     f(1 - u) = ((gamma + (1 - gamma) u)^-shape - 1) / (gamma^-shape - 1), for Poisson e^(-mean u);
@@ -118,7 +118,7 @@ class NumberOfRuns:
         return min(up(found, _SLACK), 1.0)
 
     def rank_at(self, share: float) -> float:
-        """About the rank at which the density is `share` of what it is at rank 0; at most 1."""
+        """Approximately the rank at which the density is `share` of that at rank 0; at most 1."""
         log = -math.log(share) if share > 0.0 else math.inf
         if self.is_poisson:
             return min(log / self.mean, 1.0)
@@ -136,7 +136,7 @@ class NumberOfRuns:
         return up(float((1.0 + self.shape) * np.log1p(most)), _SLACK)
 
     def rank_below(self, log_ratio: float, epsilon: float, delta: float) -> float:
-        """About the largest rank at which `log_ratio` is that of `epsilon` and `delta`, the inverse; from 0 to 1."""
+        """The inverse of `self.log_ratio`: approximately the largest rank, up to 1, at which it is `log_ratio`."""
         if self.is_poisson:
             room, slope = log_ratio / self.mean - delta, np.expm1(np.float64(epsilon))
         else:
@@ -150,7 +150,7 @@ class NumberOfRuns:
         return -math.expm1(-self.shape * self._rate) / self.shape if self.shape else self._rate
 
     def at_least_one(self, delta: float) -> float:
-        """1 - f(1 - delta), rounded up: the probability that one of the runs does what one does with `delta`."""
+        """1 - f(1 - delta), rounded up: the probability that some run does what one run does with probability delta."""
         if self.is_poisson:
             return min(up(-math.expm1(-self.mean * delta), _SLACK), 1.0)
         if not delta > 0.0 < self.odds.lower:
@@ -160,7 +160,7 @@ class NumberOfRuns:
         return min(up(found / self._whole, _SLACK), 1.0)
 
     def share_of_one(self, delta: float) -> float:
-        """The inverse of `at_least_one`, rounded down: what one run may do."""
+        """The inverse of `at_least_one`, rounded down: the probability that is allowed for one run."""
         if self.is_poisson:
             return down(-math.log1p(-delta) / self.mean, _SLACK)
         part = down(delta * self._whole, _SLACK)

@@ -1,4 +1,4 @@
-"""Upper ends of the add direction by one real moment, which are enough where the remove direction is known to be worse.
+"""Upper ends of the add direction from one real moment: good enough where the remove direction is known to be worse.
 
 Renyi accounting of a composition of allocation rounds, at orders 1 + p with the moments E X^-p of
 `jaxacct.divergence.allocation._negative_moments`, converted to delta (see `jaxacct.divergence._inversion`):
@@ -19,7 +19,7 @@ from jaxacct.divergence.allocation._negative_moments import log_negative_moments
 # They steer running time only.
 _POWERS = np.geomspace(0.6, 12.0, 10)  # orders a - 1 tried, times the standard deviation of the composed loss
 _GAIN = 0.8  # of the epsilon of a Gaussian mechanism of the same variance: above, remove is likely to be far worse
-_HEAVY = 1.5  # 1/sigma^2 beyond which the variance says nothing
+_HEAVY = 1.5  # 1/sigma^2 beyond which the variance is no guide
 _BLOCK = 32  # rounds computed at once
 
 

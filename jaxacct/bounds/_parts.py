@@ -1,4 +1,4 @@
-"""The parts of a mechanism, whether its numbers are concrete scalars, and brackets that ask about other mechanisms."""
+"""The parts of a mechanism, whether its numbers are concrete scalars, and brackets taken from other mechanisms."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def by_another(other: Callable[[Any], Any]) -> Brackets:
 
 
 def from_below(lower: Callable[[Any, Query, float, Bracketing], float]) -> Brackets:
-    """A function for `BracketMethod.bracket`: only a lower end, where it is wanted, the same for all directions."""
+    """A function for `BracketMethod.bracket`: a lower end alone, where one is wanted, the same for all directions."""
 
     def bracket(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
         found = lower(mechanism, query, target, at) if at.wants_lower else 0.0

@@ -1,7 +1,7 @@
 """Renyi divergences of releases with few outputs, Poisson-sampled or not: sums over the outputs.
 
-Zhu, Dong & Wang 2022, Theorem 11: a sampled step's pair is (1-q) Q + q P against Q, P and Q the release's own, so that
-the moments are those of 1 - q + q Y under Q, Y = dP/dQ.
+Zhu, Dong & Wang 2022, Theorem 11: the pair of a sampled step is (1-q) Q + q P against Q, where P and Q are the pair of
+the release itself, so that the moments are those of 1 - q + q Y under Q, with Y = dP/dQ.
 """
 
 from __future__ import annotations

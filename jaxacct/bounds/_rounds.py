@@ -1,7 +1,7 @@
-"""Several rounds of one kind: the loss distribution of one round, from upper bounds on its profile, composed.
+"""Several equal rounds: a loss distribution of one round is made from upper bounds on its profile, and composed.
 
 docs/papers/blanket.md, BL-6: rounds compose as epochs of shuffled batches do (SB-2). Both directions of a round have
-one profile, the largest over ordered pairs of data.
+the same profile, the largest over ordered pairs of data.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def rounds_from_profile(
     rounds_of: Callable[[Any], tuple[Any, int]] | None = None,
     finer: float = 1.0,
 ) -> Distribution:
-    """The `Distribution` (a class) of mechanisms that consist of equal rounds, known from above only.
+    """The `Distribution` (a class) of mechanisms that consist of equal rounds; it bounds them from above only.
 
     Args:
       profile: ``(one round, goal) -> `` a function from epsilon >= 0 to an upper bound on the round's delta; deltas

@@ -1,7 +1,8 @@
-"""The loss distribution of the best of a random number of runs, for compositions: from its profile, from that of a run.
+"""A loss distribution of the best of a random number of runs, made from its profile, so that it can be composed.
 
-The profile of one run is that of its own loss distribution. A distribution that has the profile of the selection
-dominates it, and compositions of what is dominated are dominated (Zhu, Dong & Wang 2022, Theorem 10).
+The selection's profile follows from that of one run, which is read off the run's own loss distribution. A distribution
+that has the profile of the selection dominates it, and compositions preserve dominance (Zhu, Dong & Wang 2022,
+Theorem 10).
 """
 
 import functools
@@ -28,7 +29,7 @@ DistributionOf = Callable[[Any], Distribution | None]
 
 
 def _selection(distribution_of: DistributionOf, mechanism: PrivateSelection, goal: float) -> Selection:
-    """The selection, by the loss distribution of its runs, for deltas down to `goal`."""
+    """The selection, with the profile of a run from its loss distribution, for deltas down to `goal`."""
     run = mechanism.mechanism
     distribution, least = distribution_of(run), goal / float(mechanism.mean_runs)
     assert distribution is not None

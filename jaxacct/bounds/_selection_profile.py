@@ -1,12 +1,12 @@
 """The best of a random number of runs, from the privacy profile of one run.
 
-K is the number of runs, f(x) = E[x^K]. An output has rank u if a run gives a better one with probability u. It is the
-best of all with density f'(1 - u), and on neighbouring data its rank is at most T(u), the least over h >= 0 of
+Let K be the number of runs, f(x) = E[x^K]. An output has rank u if a run gives a better one with probability u. It is
+the best of all with density f'(1 - u), and on neighbouring data its rank is at most T(u), the least over h >= 0 of
 e^h u + delta(h). With r(u) the largest log of f'(1 - x) / f'(1 - T(x)) over the ranks x <= u,
 
     delta_best(epsilon) <= f'(0) delta(s(1)) + integral of f''(1 - u) delta(s(u)) + f'(1 - u) (1 - e^-w(u)) du,
 
-s(u) = epsilon - r(u) or, where that is less than some l >= 0, l, by w(u) more; and
+where s(u) = epsilon - r(u) or, if that is less than some l >= 0, s(u) = l, which is w(u) more; and also
 delta_best(epsilon) <= 1 - f(1 - delta(epsilon - r(1))). The integral is summed over cells of ranks. Both directions are
 bounded at once: the profile of a run, delta(epsilon), is the larger of its two directions. Proofs are in
 docs/numerics/selection.md; the idea is Koskela, Redberg & Wang's (2024, "Privacy profiles for private selection").
@@ -40,8 +40,8 @@ _NUM_CELLS = 9  # of ranks, by their r
 _NEAR = 0.5  # log of delta(epsilon - r) of one over that of the next cell, where r is largest
 _PROBE = 0.05  # from there to where the slope of log delta is measured
 _STEPS = (1.1, 2.0, 4.0)  # times the distance that the slope suggests, to a point below the root
-_REST = 2.0**-12  # of delta: ranks that may add no more than this are not told apart
-_NUM_QUESTIONS = 60  # that one answer asks about a run, roughly: a warning says so where they take long
+_REST = 2.0**-12  # of delta: ranks that may add no more than this are not distinguished
+_NUM_QUESTIONS = 60  # about a run, roughly, for one answer: there is a warning where they take long
 _MORE = (1.001, 1.1, 2.0, 8.0)  # than delta / mean, tried for lower ends
 
 
@@ -64,9 +64,9 @@ class Selection:
     """One selection: the profile of a run and the law of their number.
 
     Args:
-      mechanism: what is described.
+      mechanism: the selection.
       run_delta: ``(epsilon >= 0) -> `` delta of one run, in its worse direction, rounded up.
-      run_epsilon: ``(delta in (0, 1)) -> `` epsilon of one run likewise.
+      run_epsilon: ``(delta in (0, 1)) -> `` epsilon of one run, in its worse direction, rounded up.
     """
 
     def __init__(self, mechanism: PrivateSelection, run_delta: _Curve, run_epsilon: _Curve) -> None:
@@ -77,7 +77,7 @@ class Selection:
     def _profile(self, epsilon: float) -> float:
         """delta(epsilon) of one run, rounded up, for any real epsilon.
 
-        For one below 0: P - e^-a Q is positive by 1 - e^-a + e^-a delta(a), delta that of Q and P.
+        At epsilon = -a < 0, the positive part of P - e^-a Q is 1 - e^-a + e^-a delta(a), with delta that of Q and P.
         """
         if epsilon >= 0.0:
             return self._run_delta(epsilon)
@@ -130,7 +130,7 @@ class Selection:
         return _Cell(self.law.density(left).upper, self.law.beyond(left), self.log_ratio(right))
 
     def _slope(self, epsilon: float) -> float:
-        """About that of -log delta of one run; 0 where it is not known."""
+        """Approximately the slope of -log delta of one run; 0 where it is not known."""
         here, there = (_log(self._shifted(epsilon, -by)) for by in (0.0, _PROBE))
         return (here - there) / _PROBE if math.isfinite(here - there) else 0.0
 
@@ -184,14 +184,14 @@ class Selection:
         return self.law.density(min(most, 1.0)).lower
 
     def least_delta(self, epsilon: float, below: _Curve) -> float:
-        """Delta, rounded down, of the order by losses, the largest being the best; `below` is a run's from below."""
+        """Delta, rounded down, if outputs with larger losses are better; `below` is a lower bound on a run's delta."""
         density = self._least_density(epsilon)
         if not density > 0.0:
             return 0.0
         return down(density * below(up(epsilon + math.log(self.law.mean / density), 16)), 8)
 
     def least_epsilon(self, delta: float, below: _Curve) -> float:
-        """Epsilon, rounded down, of the order by losses, the largest being the best; `below` is a run's from below."""
+        """Epsilon, rounded down, if outputs with larger losses are better; `below` is a lower bound on a run's."""
         for more in _MORE:
             target = up(more * delta / self.law.mean, 8)
             if target >= 1.0:
@@ -251,4 +251,4 @@ PROFILE = BracketMethod(
     below=only_analysed,
     regime="any run; the lower end is that of the order in which the outputs of the largest losses are the best",
 )
-"""Every selection, by the profile of what is selected from."""
+"""The method for every selection, from the profile of the runs among which it selects."""

@@ -1,4 +1,4 @@
-"""k-out-of-t allocation as runs of 1-out-of-n: what is analysed, and what bounds the mechanism from below.
+"""k-out-of-t allocation as a composition of 1-out-of-n runs, which is analysed, and a run that bounds it from below.
 
 Feldman & Shenfeld 2025, Lemma 3.2 and Lemma D.2; the runs themselves are `jaxacct.composition.allocation_groups`.
 """

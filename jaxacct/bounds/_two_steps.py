@@ -1,4 +1,9 @@
-"""Replacing a record in two steps, removal and addition: an upper bound for any mechanism, by any split of epsilon."""
+"""Replacing a record in two steps, removal and addition: an upper bound for any mechanism, by any split of epsilon.
+
+With the profiles of the two directions, for all a and b >= 0,
+
+    delta(a + b) <= delta_remove(a) + e^a delta_add(b).
+"""
 
 import itertools
 import math
@@ -37,11 +42,11 @@ _NUM_GUESSES = 2  # the last of these steps, in which the terms of a sum suggest
 _MORE_GUESSES, _GAIN = 6, 2e-3  # guesses that follow, as long as each promises to lower the value by this share
 _NUM_HALVES = 6  # halvings of an interval in which a term becomes positive
 _NUM_POINTS = 513  # at which guesses are made
-# Share of the time for one question, for each end of a split: the first one's loss distributions serve the others too.
+# Share of the time for one question, for each end of a split: later ones reuse the loss distributions of the first.
 _FIRST_SHARE, _SHARE = 0.3, 0.07
 _LOGITS = (-3.0, 5.0)  # range of logits in which the removal's share of delta is searched
 _FAR_LOGITS = (-20.0, 20.0)  # where one step takes nearly all of delta, in case the other's drops to 0
-_LEAST_DELTA = 1e-300  # smaller shares of delta are not asked for
+_LEAST_DELTA = 1e-300  # smaller shares of delta are not tried
 _FAR = 745.0  # nats: times e^x any delta above 0 exceeds 1, so that a larger epsilon of the removal is of no use
 # Deltas below the first, with at least so many allocated steps and at least this noise multiplier, take over a second.
 _TINY_DELTA, _MANY_STEPS, _WIDE_NOISE = 1e-30, 1000, 1.5
@@ -91,7 +96,7 @@ def _is_long(run: Any, query: Query, target: float) -> bool:
 
 
 def adds(run: Description) -> bool:
-    """bool: whether records add up, so that another record may contribute nothing, as in zero-out."""
+    """bool: whether records contribute to a sum, so that another record may contribute nothing, as in zero-out."""
     return type(run) in _ADDS or (type(run) in _SCHEMES and all(map(adds, run.wrapped())))
 
 
@@ -111,8 +116,8 @@ def _searched(value: _Value, low: float, high: float, ends: tuple[float, float],
       value: ``(x, rival, is_left) -> `` the value at x, or any number between `rival` and that value. `rival` is the
         value at a point on the other side of the minimum, the right side if `is_left`.
       ends: evaluated last, each if no other point is nearer to it than the best one.
-      guess: ``(x) -> `` where the minimum may be and what it may be, from the values found so far, of which that at x
-        is the least; or None. It is used in the last steps, and in some more if there is still much to gain.
+      guess: ``(x) -> `` the likely place and value of the minimum, from the values found so far, of which that at x is
+        the least; or None. It is used in the last steps, and in some more if there is still much to gain.
     """
     splits = with_slow_warning(range(2 + _NUM_SPLITS), "splits of epsilon", 2 + _NUM_SPLITS)
     met: dict[float, float] = {}
@@ -218,8 +223,8 @@ def _parabola(x: Sequence[float], y: Sequence[float], points: NDArray[Any]) -> N
 def in_two_steps(run: Mechanism, query: Query, target: float, at: Bracketing) -> float:
     """A float, an upper bound on epsilon or delta, by the best split found.
 
-    If the loss of one step shows that a split is no gain, the other step is not asked about. What the questions have in
-    common is computed once.
+    If the loss of one step alone shows that a split gains nothing, the other step is not computed. What the questions
+    have in common is computed once.
     """
     if _is_long(run, query, target):
         say_long(
@@ -276,7 +281,7 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
 
 
 def _of_equal_epsilons(ask: _Ask, target: float, split: _Value) -> float:
-    """Epsilon by a split into about equal ones, one of few that work where deltas stop at a value above 0."""
+    """Epsilon by a split into nearly equal ones, one of the few that work where deltas do not fall below some value."""
     first, found = 0.0, math.inf
     for _ in range(_NUM_SPLITS):
         first = ask(Query.EPSILON, target / (1.0 + math.exp(first)) * _DOWN, Direction.REMOVE)

@@ -1,7 +1,7 @@
 """Closed-form upper bounds for releases, sampled or not, as if it were public which steps used a record.
 
 All Gaussian steps and epochs are one Gaussian pair of distance mu, the root of the sum of 1/sigma^2, or 4/sigma^2 where
-a record is replaced (forgetting the steps is post-processing); all else loses at most b, the sum of its largest losses.
+a record is replaced (forgetting the steps is post-processing); the rest loses at most b, the sum of its largest losses.
 Then delta at epsilon is at most the pair's at epsilon - b: a factor Y <= e^b of mean at most 1 raises E(X Y - e^eps)_+
 to E(X - e^(eps - b))_+ at most.
 

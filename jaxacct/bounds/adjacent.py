@@ -1,12 +1,12 @@
 """Bounds for a record that is replaced by any other record, or by the empty one.
 
 Any other record (`ReplaceOne`): the worst-case pair is used where it is known (`jaxacct.bounds._mirrored`); without
-sampling it amounts to half the noise. Shuffled batches have theorems of their own. Elsewhere the record is removed and
-then the other one added, with any split of epsilon; and if the record's steps are made public, the largest change is
-that of half the noise in these steps (joint convexity). For lower bounds: where records add to a sum, the other record
-may contribute nothing.
+sampling it amounts to half the noise. Shuffled batches have theorems of their own. Elsewhere there are two upper
+bounds: the record is removed and then the other one added, with any split of epsilon; or the record's steps are made
+public, and the largest change is that of half the noise in these steps (joint convexity). The lower bounds use that,
+where records add to a sum, the other record may contribute nothing.
 
-The empty record (`ZeroOut`): where records take part independently, this amounts to removing the record.
+The empty record (`ZeroOut`): where records take part independently, replacing a record by it amounts to removal.
 """
 
 import dataclasses
@@ -203,7 +203,7 @@ def _through_none(
 
 
 def _alone(mechanism: ZeroOut) -> Any:
-    """The run to ask where the record becomes empty; None where an empty record still takes a place."""
+    """The run to analyse if the record becomes empty; None where an empty record still takes a place."""
     run = mechanism.mechanism
     return _apart(run) if _holds_fixed(run) else run
 

@@ -121,7 +121,7 @@ def distribution_of(mechanism: Mechanism) -> Distribution | None:
 def has_lanes(mechanism: Mechanism) -> bool:
     """bool: whether methods on lanes bound `mechanism` (of a composition, each part) from above, whatever its numbers.
 
-    Then traced programs can ask for it.
+    If so, traced programs can compute bounds on it.
     """
     if mechanism.signature() == (Composed,):
         return all(has_lanes(part) for part, _ in mechanism.parts())
@@ -249,7 +249,7 @@ _BLANKETS = dataclasses.replace(_SHARPEST, name="blanket distribution", applies=
 
 
 def _added_up(mechanism: Composed, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """Upper ends by basic composition: every run is asked at an equal share of the target, and the answers add up.
+    """Upper ends by basic composition: every run gets an equal share of the target, and the answers add up.
 
     Or, if that is less: parts with a given (epsilon, delta) take exactly that, and the others share what is left.
     """
@@ -270,7 +270,7 @@ def _pair_of(release: Any) -> tuple[float, float]:
 
 
 def _at_equal_shares(parts: Sequence[tuple[Mechanism, Any]], query: Query, target: float, at: Bracketing) -> float:
-    """The sum of the answers about all runs, each asked at an equal share of the target, delta or epsilon.
+    """The sum of the answers about all runs, each at an equal share of the target, delta or epsilon.
 
     The share is rounded down by one more spacing of doubles, for subnormal shares: there a quotient and a product err
     by half a spacing each.
@@ -329,7 +329,7 @@ def _is_whole(mechanism: Composed) -> bool:
 
 
 def _by_distributions(mechanism: Composed) -> Role:
-    """Of reports a program for Renyi divergences takes longer, and tells less."""
+    """For reports, a program for Renyi divergences takes longer and is less tight."""
     if _is_whole(mechanism):
         return Role.IN_PROGRAMS
     return Role.QUICK if is_of_reports(mechanism) else Role.NARROW

@@ -339,7 +339,7 @@ def types_epsilon(mechanism: Mechanism, delta: float, direction: Direction, *, u
 
 
 def _bracket(mechanism: Mechanism, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked: the same sum, rounded down and rounded up."""
+    """The ends in each requested direction: the same sum, rounded down and rounded up."""
     answer = types_delta if query is Query.DELTA else types_epsilon
     return {d: Ends(*(answer(mechanism, target, d, upper=upper) for upper in (False, True))) for d in at.known}
 

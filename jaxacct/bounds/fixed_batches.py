@@ -1,9 +1,9 @@
 """Batches of a fixed size, and Poisson-sampled batches that are cut to a maximum size, in every adjacency.
 
-Without replacement, B of N records, q = B / N. Draw B - 1 of the other records and one more of them, x': the last place
-of the batch holds x', or with probability q the record. Given the draw, the output is C = N(c) without the record,
+Without replacement, a batch is B of N records, q = B / N. Draw B - 1 of the other records and one more, x'; the last
+place of the batch holds x' or, with probability q, the record. Given this, the output is C = N(c) without the record,
 A = N(a) with it, |a - c| <= 2, and B = N(b) with another record in its place, |b - c| <= 2, |a - b| <= 2 (1 if b is 0).
-By joint convexity the worst draw is a bound for all.
+By joint convexity the divergence given the worst draw bounds that of the mechanism.
 
 * Add or remove: (1-q) C + q A against C: Poisson sampling with half the noise, attained where all other records
   contribute the opposite.
@@ -351,7 +351,7 @@ def bracket(
 ) -> dict[Direction, Ends[float]]:
     """A dict of the ends in each direction, without loss distributions.
 
-    A direction gets a rough answer only, if that shows that it is not the worse one.
+    A direction gets only a rough answer if that already shows that it is not the worse one.
     """
     if run.loses_nothing():
         return dict.fromkeys(at.known, Ends(0.0, 0.0))

@@ -89,7 +89,7 @@ def stand_in(mechanism: Group) -> Mechanism | None:
 
 
 def in_place_of(mechanism: Mechanism) -> Mechanism:
-    """What is asked in place of `mechanism`: the `stand_in` of a group, if that is not None; else itself."""
+    """The mechanism to analyse in place of `mechanism`: the `stand_in` of a group, if that is not None; else itself."""
     run = stand_in(cast(Group, mechanism)) if mechanism.signature() == (Group,) else None
     return mechanism if run is None else run
 
@@ -99,14 +99,14 @@ def _has_stand_in(mechanism: Group) -> bool:
 
 
 def _unamplified(run: Any, size: int) -> Mechanism | None:
-    """Every record in the same steps, which are public: no other choice of steps has a larger sum."""
+    """The run with all records of the group in the same, public, steps: no other choice of steps has a larger sum."""
     if run.signature() != (RandomAllocation, Gaussian):
         return None
     release = Gaussian(float(run.mechanism.noise_multiplier) / size * _DOWN)
     return Composed(release, int(run.num_selected) * int(run.num_epochs))
 
 
-@shared()  # the record's loss distributions serve every step
+@shared()  # every step uses the record's loss distributions
 def _one_after_the_other(
     mechanism: Group, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:

@@ -78,7 +78,7 @@ def laplace_epsilon(mechanism: Laplace, delta: float) -> Ends[float]:
 
 
 def _bracket(mechanism: Laplace, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked: equal, since swapping the two distributions mirrors the loss."""
+    """The ends in each requested direction: equal, since swapping the two distributions mirrors the loss."""
     answer = laplace_delta if query is Query.DELTA else laplace_epsilon
     return dict.fromkeys(at.known, answer(mechanism, target))
 

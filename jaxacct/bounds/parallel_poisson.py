@@ -26,7 +26,7 @@ def stand_in(run: ParallelPoisson) -> Mechanism | None:
 
 
 def in_place_of(mechanism: Mechanism) -> Mechanism:
-    """What is asked in place of `mechanism`: its `stand_in`, or that of a group, if that is not None; else itself."""
+    """What is analysed in place of `mechanism`: its `stand_in`, or that of a group, if it is not None; else itself."""
     is_run = mechanism.signature() == (ParallelPoisson, Gaussian)
     run = group.in_place_of(_as_group(cast(ParallelPoisson, mechanism)) if is_run else mechanism)
     return mechanism if is_run and run.signature() == (Group,) else run

@@ -210,7 +210,7 @@ def _guarantee_bracket(
 def _range_bracket(
     release: Exponential, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked, in closed form, attained with two candidates."""
+    """The ends in each requested direction, in closed form, attained with two candidates."""
     top = float(release.range_epsilon)
     whole = -math.expm1(-top)
     if query is Query.DELTA:

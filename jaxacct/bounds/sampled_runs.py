@@ -62,8 +62,9 @@ def _one_epsilon(
 ) -> Ends[float]:
     """The ends of epsilon at `delta`, from ``ask``, which gives the ends of the run's own epsilon at a delta.
 
-    Remove: asked at delta / q. Add: at delta (q + (1-q) e^x) / q, where x is the answer itself. A larger x put in gives
-    a smaller answer, so that lower and upper ends of x improve each other in turn.
+    In the remove direction the latter is delta / q; in the add direction it is delta (q + (1-q) e^x) / q, where x is
+    the answer itself: a larger x in it gives a smaller answer, so that lower and upper ends of x improve each other in
+    turn.
     """
 
     def own(x: float, share: float) -> Ends[float]:
@@ -88,7 +89,7 @@ def _one_epsilon(
 
 @shared()  # several questions about one run
 def _one_run(mechanism: PoissonSampled, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked, of a run that is sampled once."""
+    """The ends in each requested direction, of a run that is sampled once."""
     run, prob = mechanism.mechanism, float(mechanism.sampling_prob)
     if mechanism.loses_nothing():
         return dict.fromkeys(at.known, Ends(0.0, 0.0))

@@ -1,4 +1,4 @@
-"""The best of a random number of runs: the table of methods, and its Renyi divergences from those of one run.
+"""The best of a random number of runs: its table of methods, and its Renyi divergences from those of one run.
 
 Papernot & Steinke 2022, "Hyperparameter tuning with Renyi differential privacy". Shapes: L is the number of lanes, A
 that of Renyi orders. Both directions are bounded at once: the divergence of a run is the larger of its two directions.
@@ -90,7 +90,7 @@ def tables(
         return {"parts": tuple(renyi_plan(run, direction) for direction in run.directions)}
 
     def rdp(mechanism: PrivateSelection, *, orders: Sequence[float], parts: Any) -> jax.Array:
-        """Renyi divergences [A, L], orders from 1 to inf: they do not fall with the order, as the theorem's may.
+        """Renyi divergences [A, L], orders from 1 to inf: non-decreasing in the order, which the theorem's need not be.
 
         Each order is improved by other ones: all those of the grid, if `orders` is a grid; else a fixed set of orders.
         """

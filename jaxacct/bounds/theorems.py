@@ -1,4 +1,4 @@
-"""The theorems of the engine that `jaxacct.papers` also states: the only names that papers may import from the bounds.
+"""The bounds that `jaxacct.papers` also states: the only names that papers may import from `jaxacct.bounds`.
 
 The names in `__all__` keep their meaning while the modules behind them change. Every function is documented where it is
 defined. `jaxacct.divergence.kernels` is the same list for the divergences.

@@ -68,7 +68,7 @@ def _published(
     directions: tuple[Direction, ...] = BOTH,
     **options: Any,
 ) -> BracketMethod:
-    """A `BracketMethod` for a published bound that gives one end in one direction at a time, on the host.
+    """A `BracketMethod` (host) for a published bound that gives one end, in one direction at a time.
 
     Args:
       epsilon, delta: ``(mechanism, target, direction) -> float``; TooFineError means that nothing is known.

@@ -1,4 +1,4 @@
-"""Random allocation from Poisson sampling with at least one participation.
+"""Upper bounds for random allocation, from Poisson sampling conditioned on at least one participation.
 
 Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.6, Corollary 4.7 and Appendix D.
 """
@@ -44,7 +44,7 @@ def _participation(num_steps: int, sampling_prob: float) -> float:
 
 
 def _inner_epsilon(epsilons: Any, participation: float, direction: Direction) -> Any:
-    """eps' [..] at which Theorem 4.6 reads the Poisson profile, rounded down (see `decomposition_delta`).
+    """eps' [..] at which Theorem 4.6 evaluates the Poisson profile, rounded down (see `decomposition_delta`).
 
     In the add direction the rounding error of 1 - (1 - e^-eps)/gamma is covered by the margin by which `participation`
     is rounded down, where it is below 1.
@@ -57,7 +57,7 @@ def _inner_epsilon(epsilons: Any, participation: float, direction: Direction) ->
 
 
 def _outer_epsilon(epsilon: float, participation: float, direction: Direction) -> float:
-    """The epsilon that Theorem 4.6 reads at `epsilon` of the Poisson profile, rounded up: inverts `_inner_epsilon`."""
+    """The epsilon at which Theorem 4.6 uses `epsilon` of the Poisson profile, rounded up: inverts `_inner_epsilon`."""
     if epsilon >= _MAX_EPSILON:
         return math.inf
     if direction is Direction.REMOVE:
@@ -164,7 +164,7 @@ def decomposition_epsilon(
 
 
 def _is_single(runs: tuple[Group[int], ...]) -> bool:
-    """Whether it is one run of 1-out-of-t, which needs no composition."""
+    """Whether there is only one run of 1-out-of-t, which needs no composition."""
     return len(runs) == 1 and runs[0].num_runs == 1
 
 

@@ -35,7 +35,7 @@ def _profile(noise_multiplier: float, num_steps: int, steps_done: int, direction
 
 
 def _largest_loss(num_steps: int, steps_done: int) -> float:
-    """The largest loss of the add direction, rounded up: -log(1 - n/t), since X is at least 1 - n/t."""
+    """The largest loss in the add direction, rounded up: -log(1 - n/t), since X is at least 1 - n/t."""
     share = steps_done / num_steps
     return up(-math.log1p(-share), 32) if share < 1.0 else math.inf
 

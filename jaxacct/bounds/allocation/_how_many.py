@@ -1,12 +1,12 @@
-"""An upper bound for k-out-of-t allocation, remove direction, that keeps the number of steps a record joined.
+"""An upper bound for k-out-of-t allocation, remove direction, that uses how many steps a record joined.
 
 With W_i = dP_1/dQ_1 of step i, the likelihood ratio of k-out-of-t allocation (Feldman & Shenfeld 2025, Theorem 3.1) is
 e_k(W) / C(t, k), and for any 0 < q < 1 the elementary symmetric polynomial e_k is a coefficient:
 
     e_k(W) q^k (1 - q)^(t - k) = [z^k] prod_i (1 - q + q W_i z).
 
-All coefficients are positive. So it is at most the sum of those of z^k, z^(k +- N), ..., which is a mean over the N-th
-roots of unity, and at most the mean of the absolute values there. The factors of conjugate roots are equal. Hence
+All coefficients are positive. So this one is at most the sum of those of z^k, z^(k +- N), ..., which is a mean over the
+N-th roots of unity, and at most the mean of the absolute values there. Conjugate roots have equal factors. Hence
 
     L <= sum_j A_j Y_j,    A_j = w_j m_j^t / b,    b = C(t, k) q^k (1 - q)^(t - k),
 
@@ -16,7 +16,7 @@ factors |1 - q + q W_i e^{i v_j}| / m_j of mean at most 1, a likelihood ratio. F
 
     delta(log sum_j A_j e^{eps_j}) <= sum_j A_j E_Q (Y_j - e^{eps_j})_+,
 
-and each expectation is the profile of a composition of t equal pairs (RA-X11). `_how_many_epochs` has several epochs.
+and each expectation is the profile of a composition of t equal pairs (RA-X11). Several epochs: `_how_many_epochs`.
 """
 
 import math
@@ -74,12 +74,12 @@ class _Part(NamedTuple):
 
 
 def _parts(run: Run, rough: Rough, fineness: float = _FINE) -> tuple[_Part, ...]:
-    """The parts of one epoch, with the q of `rough`; sharp around the losses that matter at its Renyi order.
+    """The parts of one epoch, with the q of `rough`, sharp around the losses that matter at the Renyi order of `rough`.
 
     The grid of a factor's logarithm has `fineness` points for each standard deviation of it.
 
     A factor |1 - q + q W e^{iv}|, or a constant where that is larger, is convex in W, and so is every expectation that
-    is asked of a product of such factors: a mean-preserving spread of W, and one of the factor, bound it from above.
+    is taken of a product of such factors: a mean-preserving spread of W, and one of the factor, bound it from above.
     """
     steps, selected, ratio = run.num_steps, run.num_selected, ratio_of(run.release, _SPACING)
     q = rough.tuning * selected / steps
@@ -138,14 +138,14 @@ def _curve(law: Pld) -> _Curve:
 
 
 def _thresholds(parts: tuple[_Part, ...], query: Query, target: float) -> Real:
-    """Nearly the best eps_j: all have the same tail probability under Q."""
+    """Nearly the best eps_j: those at which all parts have the same tail probability under Q."""
     curves = [_curve(part.law) for part in parts]
 
     def at(rarity: float) -> Real:
         return np.array([curve.at(rarity) for curve in curves])
 
     def excess(rarity: float) -> float:
-        """What falls in the rarity, and is 0 at the target."""
+        """A function that decreases in the rarity, and is 0 at the target."""
         if query is Query.DELTA:
             return target - _log_level(parts, at(rarity))
         deltas = [curve.delta(e) for curve, e in zip(curves, at(rarity), strict=True)]
@@ -181,7 +181,7 @@ def _one_epoch(parts: tuple[_Part, ...], query: Query, target: float) -> float:
 def how_many_upper(mechanism: RandomAllocation, query: Query, target: float, known: float = math.inf) -> float:
     """float: epsilon at a delta, or delta at an epsilon, upper bound, remove direction.
 
-    RA-X11, with the q that looks best by Renyi divergences. What looks larger than what is `known` is inf.
+    RA-X11, with the q that looks best by Renyi divergences; inf if the answer looks larger than the `known` one.
     """
     run = Run(mechanism.mechanism, int(mechanism.num_steps), int(mechanism.num_selected), int(mechanism.num_epochs))
     if query is Query.DELTA and known < _LEAST_DELTA:

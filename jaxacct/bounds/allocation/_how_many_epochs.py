@@ -1,7 +1,7 @@
-"""The upper bound for k-out-of-t allocation that keeps the number of steps a record joined, for several epochs.
+"""The upper bound for k-out-of-t allocation that uses how many steps a record joined, for several epochs.
 
 An epoch's likelihood ratio is L <= sum_j A_j Y_j (`_how_many`), A = sum_j A_j. Let the side with the record draw j with
-probability A_j / A, let the other side draw it with any q_j of sum at most 1, and let both reveal j: that pair has the
+probability A_j / A, let the other side draw j with any q_j of sum at most 1, and let both reveal j: that pair has the
 ratio A_j Y_j / (A q_j), and hiding j again leaves sum_j A_j Y_j / A. So for E epochs
 
     delta(eps) <= A^E E_Q (prod_e sum_j (A_j / A) Y_j - e^{eps - E log A})_+ <= A^E delta_E(eps - E log A),

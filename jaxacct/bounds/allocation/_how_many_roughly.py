@@ -1,6 +1,6 @@
-"""Approximate answers for the bound that keeps the number of steps a record joined: they choose q and a Renyi order.
+"""Approximate answers for the bound that uses how many steps a record joined, from which q and an order are chosen.
 
-Nothing here is certified, and nothing has to be: any q and any order give a valid bound.
+Nothing here is certified, and nothing has to be: any q and any Renyi order give a valid bound.
 """
 
 import functools
@@ -22,7 +22,7 @@ _SPACING = 0.15  # of the losses of a step, as for `ratio_of`
 _POINTS = 4.3  # roots of unity for each square root of k
 _TAIL = 1e-100  # mass of a step's law that may be left off its grid, and is booked: A^E may be large
 _MOST_ANGLES = 9  # the angles of a rough answer
-_LARGEST = 700.0  # log of the largest answer: one above 1 still says where q is better
+_LARGEST = 700.0  # log of the largest answer: one above 1 still shows where q is better
 _NEAR = 1.06  # ratio of the q of the second parabola
 _LARGEST_RATE = 0.9  # the largest q
 
@@ -66,7 +66,7 @@ def masses_of(ratio: RatioLaw) -> Real:
 
 
 class Rough(NamedTuple):
-    """An approximate answer, the q that gives it in units of k/t, and the Renyi order that does."""
+    """An approximate answer, and the q, in units of k/t, and the Renyi order that give it."""
 
     answer: float
     tuning: float
@@ -123,7 +123,7 @@ def neighbours(run: Run, rough: Rough, ratio: float) -> list[Rough]:
 
 
 def lowest(found: list[Rough]) -> float:
-    """float: the q, in units of k/t, at which the parabola through three answers is lowest; else the best of theirs."""
+    """float: the q, in units of k/t, at which the parabola through three answers is lowest; else the best's."""
     best = min(found)
     if len(found) < 3 or not all(0.0 < x.answer < math.inf for x in found):
         return best.tuning

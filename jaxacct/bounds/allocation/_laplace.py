@@ -34,7 +34,7 @@ def _groups(mechanism: RandomAllocation, uneven: bool) -> Any:
 
 
 def _unamplified(mechanism: RandomAllocation, orders: Sequence[float]) -> jax.Array:
-    """Divergences if every step that a record joins is public: those of as many releases."""
+    """Divergences if the steps that a record joins are public: those of as many unsampled releases."""
     column = jnp.asarray(orders, jnp.float64)[:, None]
     return compose_rdp([(laplace_rdp(column, top_of(mechanism.mechanism)), uses(mechanism))])
 

@@ -1,7 +1,8 @@
 """Random allocation of Gaussian steps with large noise: nearly one Gaussian release, certified, both directions.
 
-One epoch: a record is in k of t steps, x_i is the output of step i divided by the sensitivity, s their sum. Without the
-record, under Q, x = s/t + r, where r is independent of s. So the likelihood ratio is a product of independent factors,
+In one epoch a record joins k of t steps; x_i is the output of step i divided by the sensitivity, and s is their sum.
+Without the record, under Q, x = s/t + r, where r is independent of s. So the likelihood ratio is a product of
+independent factors,
 
     G = exp(k s / (t sigma^2) - k^2 / (2 t sigma^2)),
     W = mean_S exp(sum_{i in S} r_i / sigma^2 - (k - k^2/t) / (2 sigma^2)),    S any choice of k steps,
@@ -147,7 +148,7 @@ def _epsilon(delta: float, mu: Ends[float], factor_at: Callable[[float], _Factor
 def _bracket(
     mechanism: RandomAllocation, query: Query, target: float, at: Bracketing
 ) -> Mapping[Direction, Ends[float]]:
-    """The same ends in each direction asked, no wider than those known."""
+    """The same ends in each requested direction, no wider than those known."""
     noise = float(mechanism.mechanism.noise_multiplier)
     steps, selected, epochs = (float(x) for x in (mechanism.num_steps, mechanism.num_selected, mechanism.num_epochs))
     mu = selected * math.sqrt(epochs / steps) / noise

@@ -38,7 +38,7 @@ def _scale(mechanism: RandomAllocation) -> tuple[float, int]:
 
 
 def _divided(mechanism: RandomAllocation) -> float:
-    """What a step of the last level should divide; a step of the first level is a power of two of these."""
+    """The distance that a step of the last level should divide; one of the first level is a power of two times that."""
     whole = base_of(mechanism.mechanism).atoms(mechanism.mechanism, 1.0).divided
     num_steps = int(mechanism.num_steps) // int(mechanism.num_selected)
     return whole / 2.0 ** int(_COARSENING * math.log2(num_steps))

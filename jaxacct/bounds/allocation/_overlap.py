@@ -39,7 +39,7 @@ def overlap_remove_rdp(mechanism: RandomAllocation, *, orders: Sequence[float]) 
 
     The weights C(k, j) C(t-k, k-j) are products of their ratios, by compensated sums of logarithms, and where J is
     mostly 0 the positive terms of E (e^{cJ} - 1) are summed. The ratios decrease: the terms rise to one peak and fall,
-    and what is below 2^-150 of the largest on either side is not summed, but counted as so much each. All rounding
+    and those below 2^-150 of the largest, on either side, are not summed: each is counted as that much. All rounding
     errors are added: 1e-13 relative at k = 1, about 1e-16 k for k steps.
 
     >>> import jaxacct as ja

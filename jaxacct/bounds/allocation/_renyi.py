@@ -184,8 +184,9 @@ def closed_form_add_log_delta(mechanism: Allocated, epsilon: jax.Array, *, uneve
     """log delta [L] at `epsilon` [L], add direction, upper bound: that of N(mu, 1) at epsilon - shift.
 
     Feldman & Shenfeld 2025, Theorem 4.9 with its two slips corrected, and Corollary 4.10 (RA-S14, RA-T3): the
-    arithmetic mean of likelihood ratios is at least the geometric mean. Where noise differs, that is lognormal too, as
-    with equal noise of the mean precision 1/sigma^2. Any real epsilon; exact at t = 1; useless below the shift.
+    arithmetic mean of likelihood ratios is at least the geometric mean. If the noise differs between steps, the latter
+    is lognormal too, as with equal noise of the mean precision 1/sigma^2. Any real epsilon; exact at t = 1; useless
+    below the shift.
     """
     mu, shift = _closed_form_pair(mechanism, uneven)
     return gaussian_log_delta(epsilon - shift, mu)

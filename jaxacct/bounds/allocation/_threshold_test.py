@@ -1,10 +1,10 @@
-"""A lower bound on the privacy loss of k-out-of-t allocation itself, from a test that does not ask which steps.
+"""A lower bound on the privacy loss of k-out-of-t allocation itself, from a test that treats all steps alike.
 
-Feldman & Shenfeld 2025 analyse k-out-of-t by a composition that dominates it (Lemma 3.2). This bounds the mechanism
+Feldman & Shenfeld 2025 analyse k-out-of-t by a composition that dominates it (Lemma 3.2). The test bounds the mechanism
 itself from below, and closely: the sum over the steps of the losses of a Poisson-sampled step is compared with a
 threshold. There may also be rounds that are Poisson-sampled or not sampled, each with its own loss. For Gaussian steps
-the moments come from a contour; for every other release whose pair is known from below, finitely many values of the
-likelihood ratio take the place of its law (`jaxacct.bounds.bases._points`).
+the moments come from a contour integral; for every other release whose pair is known from below, finitely many values
+of the likelihood ratio take the place of its law (`jaxacct.bounds.bases._points`).
 """
 
 import functools
@@ -115,7 +115,7 @@ _TERMS: dict[tuple[type, ...], Callable[[Any, Direction, float], tuple[Term, flo
 
 
 def _terms(mechanism: Mechanism, direction: Direction, tuning: float) -> Terms:
-    """The statistic of the test, with this tuning of each allocation."""
+    """The statistic of the test, with the same `tuning` for each allocation."""
     found: dict[Term, float] = {}
     for part, count in flattened(mechanism):
         term, times = _TERMS[part.signature()](part, direction, tuning)

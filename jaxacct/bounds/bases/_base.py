@@ -56,11 +56,11 @@ def unbounded(base: Any) -> float:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Base:
-    """One release, as the schemes that sample, allocate or repeat it see it.
+    """What schemes that sample, allocate or repeat a release need to know of it.
 
     Attributes:
       law: ``(release, sampling_prob, step, side, tail) -> `` the law of 1 - q + q Y, Y the likelihood ratio.
-      largest_loss: ``(release) -> `` an epsilon at which it is purely epsilon-DP, rounded up; inf where none is known.
+      largest_loss: ``(release) -> `` an epsilon for which it is purely epsilon-DP, rounded up; inf if none is known.
       atoms: ``(release, sampling_prob) -> `` where the atoms of log(1 - q + q Y) lie.
       spread: ``(release) -> `` approximately Var(dP/dQ), its finite part.
       is_from_above: ``(release) -> `` whether only a distribution that dominates it is known, on its own grid.
@@ -146,7 +146,7 @@ def spread_of(base: Base, release: Any) -> float:
 def pld_of_law(law: RatioLaw, direction: Direction) -> Pld:
     """The `Pld` of a law of Y = dP/dQ: log Y under P (remove), or -log Y under Q (add), an upper or a lower bound.
 
-    Which of the two bounds is the law's own `side`.
+    The law's own `side` says which of the two bounds it is.
     """
     if not law.blur < MAX_LOSS:
         raise TooFineError(f"losses are known only to within {law.blur:.3g} nats: there is too little noise")

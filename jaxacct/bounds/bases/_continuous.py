@@ -15,7 +15,7 @@ from jaxacct.special import outward, product_outward, sum_outward, up
 
 
 def _share(pair: ContinuousPair) -> float:
-    """By how much the true value may exceed the one given, at most, as a share of the latter: 1/(1 - a) - 1."""
+    """The most by which the true value may exceed the one given, as a share of the latter: 1/(1 - a) - 1."""
     error = float(pair.accuracy) + LAST_DIGITS
     return up(error / (1.0 - error), 4)
 

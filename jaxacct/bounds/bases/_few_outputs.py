@@ -1,6 +1,6 @@
 """Releases whose dominating pair has few outputs: the pair itself, and the law of its likelihood ratio.
 
-Every probability is given by its logarithm, with the error of both: a sum over outputs is exact but for rounding.
+Every probability is given by its logarithm, with bounds on the errors: sums over outputs are exact but for rounding.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from jaxacct.mechanisms import (
 from jaxacct.mechanisms._fields import number_fields
 from jaxacct.special import SkellamMasses, down, product_outward, skellam_masses, skellam_reach, sum_outward, up
 
-_NEAR = 10.0  # least number of standard deviations looked at: e^-50 is below any rounding of a sum
+_NEAR = 10.0  # least number of standard deviations considered: e^-50 is below any rounding of a sum
 _FAR = 38.0  # standard deviations: e^-(38^2 / 2) is below 1e-303
 _OUTSIDE = 1e-303  # what lies beyond them, with the record or without; it carries the certificate
 _NUM_GATHERINGS = 3  # the mean of what is near a place, then of what is near that mean, and so on
@@ -218,9 +218,9 @@ def law_of_atoms(
 ) -> RatioLaw:
     """The law (`RatioLaw`) of finitely many finite values [N] of the log of a ratio, and masses at 0 and infinity.
 
-    The value that decides the direction is on the lattice; its opposite is where the step divides their distance. Where
-    that value is rare, from below, the likeliest ones are gathered in a point: all others take mass from there.
-    `name` is what an error calls the release.
+    The value that decides the direction is on the lattice; so is its opposite if the step divides their distance. If
+    that value is rare, in a law from below, the likeliest are gathered in a point: all others take mass from there.
+    `name` is the name of the release in error messages.
     """
     check_fits(name, log_values.min(initial=0.0), log_values.max(initial=0.0), step)
     origin = 0.0
@@ -238,7 +238,8 @@ def law_of_atoms(
 def _gathered(log_values: Any, masses: Any, place: float, step: float, side: Side) -> tuple[Any, Any]:
     """The values [M] and their masses with those within a step of `place` merged into their mean, the last one.
 
-    The mean errs by 2^-47 of a step, by the sums, and by what values err by; so much it is moved to the safe side.
+    The mean errs by 2^-47 of a step, from the sums, and by the errors of the values; it is moved to the safe side by
+    that much.
     """
     margin = 2.0**-46 * step + 2.0**-49 * float(np.abs(log_values).max())
     for _ in range(_NUM_GATHERINGS):
@@ -251,7 +252,7 @@ def _gathered(log_values: Any, masses: Any, place: float, step: float, side: Sid
 
 
 def _law_of(types: Types, losses: Any, sampling_prob: float, step: float, side: Side) -> RatioLaw:
-    """The law of 1 - q + q Y: an atom for each output that both have; what P or Q has alone is at infinity or at 0.
+    """The law of 1 - q + q Y: an atom for each output of both; outputs of P alone are at infinity, of Q alone at 0.
 
     `losses` [N] are log P - log Q of the outputs, to some ulp of the largest of them.
     """
@@ -278,7 +279,7 @@ def _law(release: Any, sampling_prob: float, step: float, side: Side, tail: floa
 
 
 def _law_of_gaussian(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
-    """The law of discrete Gaussian noise, as far out as `tail` asks for."""
+    """The law of discrete Gaussian noise, as far out as `tail` requires."""
     aimed = max(tail, _LEAST_TAIL)
     deviations = max(_NEAR, math.sqrt(-2.0 * math.log(aimed)))
     number = 2.0 * deviations * float(release.scale) + float(release.sensitivity)
@@ -289,7 +290,7 @@ def _law_of_gaussian(release: Any, sampling_prob: float, step: float, side: Side
 
 
 def _law_of_skellam(release: Any, sampling_prob: float, step: float, side: Side, tail: float) -> RatioLaw:
-    """The law of Skellam noise, as far out as `tail` asks for; the error of a loss becomes a blur of its place."""
+    """The law of Skellam noise, as far out as `tail` requires; the error of a loss becomes a blur of its place."""
     aimed = min(max(tail, _LEAST_TAIL), 0.5)
     variance, log_tail = float(release.variance), math.log(2.0 / aimed)
     number = math.inf

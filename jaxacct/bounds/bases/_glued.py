@@ -1,4 +1,4 @@
-"""Laws of pairs glued from two: one is worst for ratios above 1, the other, neighbours swapped, for those below.
+"""Laws of pairs glued from two: one is worst for ratios above 1, the other, with its sides swapped, for those below.
 
 For batches of a fixed size the worst records depend on the ratio k (Zhu, Dong & Wang 2022; Lebeda et al. 2024). With
 a bound on H_k(P || Q) for k >= 1 and one on H_k(Q || P) for k >= 1, each the profile of a pair, the bound for all k > 0

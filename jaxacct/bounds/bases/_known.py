@@ -1,4 +1,4 @@
-"""The likelihood ratio of a release that is known by a privacy loss distribution, from above, on a lattice."""
+"""The likelihood ratio, on a lattice, of a release of which a dominating privacy loss distribution is given."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """The likelihood ratio of one Gaussian release whose shift is random, sampled or not, on a lattice.
 
 Y(x) = sum_i p_i e^(c_i x / s^2 - c_i^2 / (2 s^2)) grows with x, so that cells of Y are cells of x. Their ends are found
-by Newton's steps inside brackets; how far Y is from a lattice point there is accounted for as a blur of the points,
-with its own rounding.
+by Newton's method inside brackets; the distance of Y from a lattice point there is accounted for as a blur of the
+points, together with its own rounding.
 """
 
 import dataclasses

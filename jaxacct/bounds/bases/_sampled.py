@@ -1,7 +1,7 @@
 """The likelihood ratio of Poisson-sampled steps, taken together as one release that another scheme allocates.
 
-Of the steps that a record is allocated to it joins each with probability q: their ratio is the product of the ratios
-1 - q + q Y of each (Zhu, Dong & Wang 2022, Theorem 11). One step is known from both sides, several from above.
+A record joins each of the steps that it is allocated to with probability q: the ratio of these steps is the product of
+their ratios 1 - q + q Y (Zhu, Dong & Wang 2022, Theorem 11). One step has bounds from both sides, several from above.
 """
 
 import functools
@@ -37,7 +37,7 @@ def _law(base_of: BaseOf, run: PoissonSampled, sampling_prob: float, step: float
 
 
 def _largest_loss(base_of: BaseOf, run: PoissonSampled) -> float:
-    """An epsilon at which the run is purely epsilon-DP, rounded up: T log(1 + q (e^L - 1)); inf where L is.
+    """An epsilon for which the run is purely epsilon-DP, rounded up: T log(1 + q (e^L - 1)); inf where L is.
 
     T steps, each joined with probability q, of a release whose largest loss is L.
     """

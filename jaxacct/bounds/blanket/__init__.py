@@ -1,8 +1,8 @@
-"""What shuffled reports have in common, and what their order hides: upper bounds for one round and for several.
+"""Upper bounds for shuffled reports, in one round and in several: what reports have in common, and what order hides.
 
-docs/papers/blanket.md: by the privacy blanket of a known randomizer (Balle, Bell, Gascon & Nissim 2019); for Gaussian
-reports of any dimension, by the theorems for shuffled batches, with one record each. Replace-one adjacency, both
-directions at once.
+The theorems are in docs/papers/blanket.md: the privacy blanket of a known randomizer (Balle, Bell, Gascon & Nissim
+2019); for Gaussian reports of any dimension also the theorems for shuffled batches, with one record in each batch.
+Replace-one adjacency, both directions at once.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ _COMPOSED_BELOW_CLONES = dataclasses.replace(
 )
 
 GAUSSIAN, GAUSSIAN_ROUNDS = (ORDER, BLANKET), _COMPOSED
-"""Methods of Gaussian reports, in one round, and of several."""
+"""Methods of Gaussian reports: those for one round, and those for several."""
 
 DENSITY = (BLANKET, SIGNS, _COMPOSED)
 """All methods of reports with noise of a given density."""

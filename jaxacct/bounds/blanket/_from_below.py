@@ -1,8 +1,8 @@
-"""Lower bounds for one round of shuffled reports or check-ins, from tests that anybody can make.
+"""Lower bounds for one round of shuffled reports or check-ins, from tests that any observer can make.
 
-For reports with noise of a given density, their signs: for records -C and C they are binary randomized response, wrong
-with the probability that the noise is larger than C. For Gaussian and Laplace reports, a sum of scores where all others
-hold the opposite record (docs/papers/blanket.md, BL-8). Replace-one adjacency.
+Reports with noise of a given density are tested by their signs: for records -C and C these are binary randomized
+response, wrong with the probability that the noise is larger than C. Gaussian and Laplace reports are tested by a sum
+of scores where all others hold the opposite record (docs/papers/blanket.md, BL-8). Replace-one adjacency.
 """
 
 import math
@@ -34,7 +34,7 @@ _BLOCKS = 96  # of what is summed, where sums are taken
 
 
 def _fewest(mechanism: Any) -> tuple[float, float]:
-    """The users, and the probability with which each sends a report, rounded down."""
+    """The number of users, and the probability with which each sends a report, rounded down."""
     users, prob = users_of(mechanism)
     return users, down(prob, 12) if prob < 1.0 else prob
 

@@ -1,4 +1,4 @@
-"""What is known of shuffled reports: each randomizer's law, the number of users, and what a single report reveals.
+"""The data of bounds on shuffled reports: each randomizer's law, the number of users, and what one report reveals.
 
 docs/papers/blanket.md, BL-1 to BL-4.
 """
@@ -90,7 +90,7 @@ def _joining(run: CheckIn) -> float:
 
 
 def users_of(mechanism: Any) -> tuple[float, float]:
-    """A tuple of floats: the users, and the probability with which each sends a report, rounded up."""
+    """A tuple of floats: the number of users, and the probability with which each sends a report, rounded up."""
     return _USERS[type(mechanism)](mechanism)
 
 

@@ -1,4 +1,4 @@
-"""Upper bounds for one round of shuffled reports or check-ins, by what they have in common or by their order.
+"""Upper bounds for one round of shuffled reports or check-ins, from their blanket or from their secret order.
 
 docs/papers/blanket.md, BL-1, BL-2 and BL-5.
 """

@@ -1,6 +1,7 @@
-"""Gaussian reports of any dimension by what their order hides: one round of all users, or of those who check in.
+"""Upper bounds for Gaussian reports from what their order hides: one round of all users, or of those who check in.
 
-docs/papers/blanket.md, BL-5: they are batches of one record each (docs/papers/shuffled_batches.md, SB-6, SB-7).
+The reports may have any dimension: they are batches of one record each (docs/papers/blanket.md, BL-5;
+docs/papers/shuffled_batches.md, SB-6, SB-7).
 """
 
 import math
@@ -19,7 +20,7 @@ from jaxacct.divergence.blanket._profile import Round, round_delta, round_delta_
 from jaxacct.mechanisms import CheckIn, Shuffled
 from jaxacct.special import grown, up
 
-_RARELY = 1e-3  # share of delta up to which all may join where the places of others answer: it steers only
+_RARELY = 1e-3  # share of delta up to which all may join where the places of others are used: any value is valid
 _ORDER: dict[type, str] = {
     Shuffled: "SB-6: a swap with one blank step, batches of one record (ours, docs/papers/shuffled_batches.md)",
     CheckIn: "BL-5: the places of users who do not join (ours, docs/papers/blanket.md)",
@@ -45,7 +46,7 @@ def _everybody(mechanism: Any, goal: float) -> BatchEpoch:
 
 
 def _has_places(mechanism: Any, goal: float) -> bool:
-    """Whether the places of users who do not join are what answers."""
+    """Whether the bound is that by the places of users who do not join."""
     return hidden_round(mechanism).beyond <= _RARELY * goal
 
 

@@ -21,7 +21,7 @@ def _is_ordered(mechanism: Any) -> bool:
 
 
 def _asked(mechanism: Any) -> tuple[bool, bool]:
-    """Whether the blanket of a round is looked at, and whether its order is: what is known, and may be the least."""
+    """Whether the blanket of a round is used, and whether its order is: each if known, and perhaps the tighter one."""
     blanket, order = has_blanket(mechanism), _is_ordered(mechanism)
     return blanket and (not order or blanket_helps(mechanism)), order and (not blanket or order_helps(mechanism))
 

@@ -1,7 +1,7 @@
 """Bounds of shuffled check-ins: users join each round by their own coin flips, and their reports are shuffled.
 
-Shuffled Gaussian reports are here too: several rounds of them are check-ins of everybody. Bounds are symmetric in the
-two data sets: the direction REMOVE stands for both.
+Shuffled Gaussian reports are here too: several rounds of them are check-ins in which everybody takes part. Bounds are
+symmetric in the two data sets: the direction REMOVE stands for both.
 """
 
 from typing import Any
@@ -107,7 +107,7 @@ _FROM_BELOW = profile_method(
     ends=frozenset({Bound.LOWER}),
     below=itself,
 )
-# a lower bound on the pair only, which is a reduction: it says how tight the analysis is
+# a lower bound on the pair only, which is a reduction: it shows how tight the analysis is
 _PAIR_FROM_BELOW = profile_method(
     "check-in profile from below",
     f"{VISIBLE}, the pair itself",
@@ -151,7 +151,7 @@ _GAUSSIAN_CHECK_IN = (
 
 
 def _everybody_checks_in(answer: Any) -> Any:
-    """The function `answer` of check-ins as one of shuffles, in which everybody checks in."""
+    """A function like `answer` for shuffles, which are check-ins in which everybody takes part."""
 
     def of_shuffle(mechanism: Shuffled, target: Any) -> Any:
         return answer(CheckIn(mechanism.mechanism, mechanism.num_reports, 1.0, mechanism.num_epochs), target)

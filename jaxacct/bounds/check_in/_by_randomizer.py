@@ -42,7 +42,7 @@ from jaxacct.mechanisms._check_in import CheckIn
 from jaxacct.special import log_down, log_or_minus_inf, log_up, softplus, up
 from jaxacct.special._namespace import cond, is_jax, lane_map, stop_gradient, xp
 
-# Numbers of blocks of counts, for one epsilon or delta, and for a Renyi curve, which asks at `_NODES` epsilons. Every
+# Numbers of blocks of counts, for one epsilon or delta, and for a Renyi curve, which needs `_NODES` epsilons. Every
 # layout and number of nodes is certified; more of them are tighter and slower.
 _REPORTS, _CLONES = BlockLayout(32, 8, 96), BlockLayout(16, 8, 256)
 _CURVE_REPORTS, _CURVE_CLONES, _NODES = BlockLayout(24, 6, 56), BlockLayout(12, 6, 128), 192
@@ -276,7 +276,7 @@ def _over_local_epsilons(
 ) -> jax.Array:
     """The least answer [L] over the pure randomizers that may replace Gaussian reports.
 
-    On the host, of one lane, ``best_for(run, target)`` guesses the best one, which is asked first.
+    On the host, for one lane, ``best_for(run, target)`` guesses the best one, which is then tried first.
     """
 
     def row(local: Any, best: Any) -> jax.Array:
@@ -352,7 +352,7 @@ def profile_upper_rdp(mechanism: CheckIn, *, orders: Sequence[float]) -> jax.Arr
     """Renyi divergences [A, L] of all rounds, rounded up, from the direct profile over the clones pair (CI-S23).
 
     Upper bound, both directions, any real order > 1 (static), pure randomizers; inf for others, which need not have a
-    finite Renyi divergence. At the probability asked for only, not the least over larger ones.
+    finite Renyi divergence. For the given probability of a report only, not the least over larger ones.
     """
     lanes = _lanes(mechanism)
     values = lane_by_lane(lambda at: _curve(at, orders), lanes)

@@ -1,4 +1,4 @@
-"""One round of check-ins, one setting on the host: both ends of what the clones pair gives.
+"""Both ends of what the clones pair gives for one round of check-ins, one setting at a time on the host.
 
 A setting `at` has the fields of one lane: `num_users`, `prob`, `clone_prob`, `rounds` and `highest`, the largest
 answer that is of use, each [1]; `local` is its local epsilon [1], or NaN, which fails closed, where it is out of range.
@@ -34,13 +34,13 @@ from jaxacct.divergence.check_in._line import LineSetting, line_point
 
 _NOTHING = PairCells(np.zeros(0), np.zeros(0), np.zeros(0), -np.inf)
 _ROUGHLY = 1e-3  # how closely a root is sought with wide blocks, in log delta
-_SHARP_OF_CURVE = 1e-3  # width of log delta up to which a curve uses the line; once it is wider it is not asked again
+_SHARP_OF_CURVE = 1e-3  # width of log delta up to which a curve uses the line; once it is wider it is not used again
 _CURVE, _FAR_CURVE = 2.0, 4.0  # factors of the widths of blocks there
-_FLOOR = 20.0  # in log delta: no further above what blocks leave to the rest, blocks of all counts are asked as well
+_FLOOR = 20.0  # in log delta: no further above what blocks leave to the rest, blocks of all counts are used as well
 _HOPELESS = 1.0  # in log delta: a larger probability whose delta by wide blocks is so far above the target is left out
 
 
-# cached: both ends ask for it, and each probability in turn
+# cached: both ends need it, and each probability in turn
 _wide_upper_cells = functools.lru_cache(maxsize=8)(upper_cells)
 
 
@@ -82,7 +82,7 @@ def by_log_delta(settings: list[Any], epsilon: Any, local: Any) -> list[Any]:
     return [settings[i] for i in _order(probs, *fields, False)]
 
 
-@functools.lru_cache(maxsize=1)  # both ends ask for the same
+@functools.lru_cache(maxsize=1)  # both ends need the same
 def _order(
     probs: tuple[float, ...], num_users: float, clone_prob: float, local: float, target: float, is_log_delta: bool
 ) -> list[int]:
@@ -142,7 +142,7 @@ def upper_epsilon(at: Any, log_delta: Any, log_fixed: Any, log_rate: Any, local:
     close = _pair(at, local, upper_cells, 1.0, target)
 
     def profile(epsilon: Any) -> ProfilePoint:
-        pair = close if epsilon[0] > 0.0 else wide  # which tells whether 0 is an answer
+        pair = close if epsilon[0] > 0.0 else wide  # to see whether 0 is an answer
         return with_cost(host_profile(epsilon, pair), epsilon, log_fixed, log_rate)
 
     usable = wide.local_epsilon > 0.0 and float(high[0]) > 0.0

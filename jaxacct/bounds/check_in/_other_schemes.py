@@ -1,12 +1,12 @@
 """Gaussian reports analysed as other schemes that reveal as much.
 
-Check-ins of everybody over several rounds: each round is a shuffle of all users' reports, in a fresh order, for which
+If everybody checks in over several rounds, each round is a shuffle of all users' reports, in a fresh order, for which
 there are brackets of several rounds in any case. Pure reports are not treated so: methods on lanes calibrate their
 rounds to full precision, and a bracket that follows the analysis less closely would take the place of those.
 
-Shuffled reports from below: all other records are alike, and two clipping norms away from the differing one. A round
-then shows n - 1 reports of one law and one of another, in an order that says nothing: that is 1-out-of-n random
-allocation, whose noise multiplier is half that of the reports. Once the record is replaced, all are alike.
+For lower bounds on shuffled reports, let all other records be alike, and two clipping norms away from the differing
+one. A round then shows n - 1 reports of one law and one of another, in an order that carries no information: that is
+1-out-of-n random allocation with half the noise multiplier of the reports. Once the record is replaced, all are alike.
 """
 
 import numpy as np

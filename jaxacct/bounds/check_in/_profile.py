@@ -29,14 +29,14 @@ _MAX_STEPS = 60  # of a search for epsilon: where it ends, the least certified p
 
 
 class ProfilePoint(NamedTuple):
-    """Log delta, rounded up, and d log delta / d epsilon, which only steers; each [L]."""
+    """Log delta, rounded up, and d log delta / d epsilon, which only guides searches; each [L]."""
 
     log_delta: jax.Array
     slope: jax.Array
 
 
 class CheckInPair(NamedTuple):
-    """What the profile is made of: n and the local epsilon [L], blocks of K, the clones' law at their first counts."""
+    """The data of the profile: n and the local epsilon [L], blocks of K, the clones' law at their first counts."""
 
     num_users: jax.Array
     local_epsilon: jax.Array
@@ -89,7 +89,7 @@ def check_in_profile(epsilon: jax.Array, pair: CheckInPair) -> ProfilePoint:
 
 
 class HostPair(NamedTuple):
-    """What the profile of one setting is made of on the host: n and the local epsilon, cells from one side."""
+    """The data of the profile of one setting on the host: n and the local epsilon, cells from one side."""
 
     num_users: float
     local_epsilon: float
@@ -124,14 +124,14 @@ def profile_epsilon(
     """The least epsilon [L] found in [0, high] with ``profile(epsilon, *params)`` at most `log_delta`; inf if none.
 
     Upper bound: the profile was evaluated at the answer, and is within 1e-7 of the target there unless steps ran out.
-    It must fall, or fall to one minimum and then rise. Newton's steps on log delta inside a bracket. Derivatives are
-    those of the exact root.
+    It must fall, or fall to one minimum and then rise. The search takes Newton's steps on log delta inside a bracket.
+    Derivatives are those of the exact root.
 
     Args:
       profile: from epsilon [L] and `params` to a point of the profile.
       log_delta: log of the target delta, [L].
       start: where the search begins, [L].
-      high: where it ends, [L]; NaN asks nothing and gives inf.
+      high: where it ends, [L]; with NaN there is no search, and the result is inf.
       params: arrays on which `profile` depends, for derivatives.
     """
 

@@ -1,4 +1,4 @@
-"""Several rounds of check-ins: the profile of one over the clones pair, made a loss distribution and composed.
+"""Several rounds of check-ins: the profile of one over the clones pair, turned into a loss distribution and composed.
 
 Liew, Hasegawa & Takahashi 2022, by CI-S23 over the clones pair of Feldman, McMillan & Talwar 2021, as for one round;
 the rounds compose by BL-6. Replace-one adjacency, upper bounds.
@@ -30,7 +30,7 @@ _HALFWAY = 0.5  # of the local epsilon: where a first delta is taken
 
 
 def _local_epsilon(mechanism: CheckIn) -> float:
-    """That of a report, at which a round's delta is 0."""
+    """The local epsilon of a report, at which a round's delta is 0."""
     return float(up(float(mechanism.mechanism.local_epsilon), 8))
 
 
@@ -75,7 +75,7 @@ def composes_distributions(mechanism: CheckIn) -> bool:
 
 
 def by_renyi(mechanism: CheckIn) -> Role:
-    """The role (class `Role`) of composing Renyi divergences, whose bound is larger: where there is nothing else."""
+    """The role (class `Role`) of composing Renyi divergences, whose bound is larger: used where nothing else is."""
     is_known = has_several_rounds(mechanism) and composes_distributions(mechanism)
     return Role.IN_PROGRAMS if is_known else beside_pure_rounds(mechanism)
 

@@ -1,7 +1,8 @@
 """One round of check-ins, one setting on the host, where its profile is known nearly exactly: epsilon from both sides.
 
-By tables over every count where few clones are expected, by one contour integral (the "line") where many are; each
-point of the profile has both ends. Nothing is found where tables would be too large and the integral is not sharp.
+The profile comes from tables over every count where few clones are expected, and from one contour integral (the "line")
+where many are; each of its points has both ends. Nothing is found where tables would be too large and the integral is
+not sharp.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Upper bounds for check-ins, whatever is reported: how likely a user takes part, and what all their reports reveal.
+"""Upper bounds for check-ins with any reports, by how likely a user takes part, and by what all their reports reveal.
 
 With q the probability of a report, (1 - q)^T is that of sending none in T rounds. The outputs on both data sets are
 mixtures with a common part of that mass, so that their total variation is at most what is left. In each round a user

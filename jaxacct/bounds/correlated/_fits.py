@@ -1,9 +1,9 @@
-"""Which Gaussian Markov chains, with white and shared parts, have no smaller inner products than the bins of a run.
+"""Gaussian Markov chains, with white and shared parts, whose inner products are no smaller than those of a run's bins.
 
-Some bins are left out first. Those that stay are at even distances around the circle or, once the turn of the bins is
+Some bins are left out first. Those that stay are evenly spaced around the circle or, once the turn of the bins is
 revealed, on an arc whose ends are far apart around the circle. For each such layout the parts are tried on a grid, and
-ranked by the second moment of the likelihood ratio. What is tried, and how it is ranked, affects tightness only: every
-chain that is returned was checked to have no smaller inner products.
+ranked by the second moment of the likelihood ratio. The grid and the ranking affect tightness only: every chain that is
+returned was checked to have no smaller inner products.
 """
 
 from collections.abc import Iterator

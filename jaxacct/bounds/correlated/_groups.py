@@ -1,4 +1,4 @@
-"""Upper bounds for balls in bins with correlated noise: only some bins, far apart, are kept, and these made alike.
+"""Upper bounds for balls in bins with correlated noise: only some bins, far apart, are kept, and these are made alike.
 
 Reveal how far the bins were turned around their circle: s of them remain, floor(t / s) apart, and the divergence is
 at most the mean over the turns (joint convexity). Raise the inner products of any two of these to the largest rho, and
@@ -55,7 +55,7 @@ def groups(found: Overlaps) -> tuple[BinSet, ...]:
 
 
 def _released(noise: float, squared: float) -> Gaussian:
-    """A release of that squared sensitivity."""
+    """A Gaussian release whose squared sensitivity is `squared`."""
     return Gaussian(noise / math.sqrt(squared) * _DOWN)
 
 
@@ -126,7 +126,7 @@ def _bracket(run: BallsInBins, query: Query, target: float, at: Bracketing) -> M
 
 
 def likely(run: BallsInBins) -> Mechanism:
-    """The stand-in (class `Mechanism`) of the least second moment: for distributions, which serve any question."""
+    """The stand-in (class `Mechanism`) of least second moment: for loss distributions, made for all targets."""
     found, scale = overlaps(run), float(run.noise_multiplier) ** 2
     own = float(found.largest[0])
 

@@ -51,9 +51,9 @@ def _fine(chain: Chain, direction: Direction) -> _Asked:
 
 
 def _law(chain: Chain, epsilon: float, asked: _Asked) -> SumLaw:
-    """A law that answers for epsilons up to `epsilon` in the direction REMOVE, from it on in ADD.
+    """A law that covers epsilons up to `epsilon` in the direction REMOVE, from it on in ADD.
 
-    `epsilon` is rounded outward to a multiple of `_ROUND`, so that one law serves questions at several epsilons.
+    `epsilon` is rounded outward to a multiple of `_ROUND`, so that one law is used at several epsilons.
     """
     shared = chain.shared
     if asked.direction is Direction.REMOVE:

@@ -1,7 +1,7 @@
-"""Inner products of the means of bins, rounded: all that balls in bins with correlated noise depends on.
+"""Rounded inner products of the bins' means: all that the bounds on balls in bins with correlated noise depend on.
 
-m_b = |C| x_b, x_b the steps of bin b: b, b + t, b + 2 t, .. below n. For a Toeplitz C, m_b is m_0 moved down by b and
-cut at row n, so that inner products depend on the distance of two bins and on the later one, which is cut more.
+m_b = |C| x_b, where x_b are the steps of bin b: b, b + t, b + 2 t, .. below n. For a Toeplitz C, m_b is m_0 moved down
+by b and cut at row n. So inner products depend on the distance of two bins and on the later one, which is cut more.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """Balls in bins with correlated noise, from samples: an estimate from above that holds with a stated confidence.
 
 Weights of samples are bounded (CN-7), so that the expectation is below Chernoff's bound with relative entropy except
-with a chosen probability. One set of samples, drawn for the least epsilon, serves all epsilons: the bound falls with
+with a chosen probability. One set of samples, drawn for the least epsilon, is used for all: the bound falls with
 epsilon, so that the epsilon at which it meets a delta is wrong no more often than the bound is at the true epsilon.
 """
 
@@ -24,10 +24,10 @@ from jaxacct.special import bisect
 THEOREM = "CN-7: samples of bounded weights, confidence 1 - 1e-12 (docs/papers/correlated.md; Hoeffding 1963)"
 
 _MOST_WORK, _MOST_SAMPLES = 2**26, 2**19  # coordinates that are drawn for one answer, and samples
-_ROUGH = 8  # times fewer samples for what only steers, or is expected to be below a rival
+_ROUGH = 8  # times fewer samples where they only guide the search, or a result is expected to be below its rival
 _HALVINGS = 12  # of the epsilons among which an answer is looked for
 _NEAR = np.linspace(0.93, 1.15, 256)  # times the epsilon at which few samples meet the target
-_SEEDS = 2**4  # of one run: 0 for all samples that count, chosen before anything is known; others for what steers
+_SEEDS = 2**4  # of one run: 0 for all samples that count, chosen before anything is known; others to guide it
 
 
 def _seed(of: CovarianceRoot, number: int) -> int:

@@ -35,7 +35,7 @@ def _is_one_step(mechanism: PoissonSampled) -> bool:
 
 
 def _bracket(mechanism: PoissonSampled, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """The ends in each direction asked."""
+    """The ends in each requested direction."""
     release, prob = mechanism.mechanism, float(mechanism.sampling_prob)
     if prob == 0.0:
         return dict.fromkeys(at.known, Ends(0.0, 0.0))

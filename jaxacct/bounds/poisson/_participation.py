@@ -1,4 +1,7 @@
-"""Poisson-sampled steps, allocated or not: with probability (1 - q)^T the record joins none, whatever they release."""
+"""An upper bound for Poisson-sampled steps of any release, from the probability (1 - q)^T that a record joins none.
+
+The steps may also be allocated by another scheme.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Privacy profiles of Poisson-sampled steps, for the theorems that compare a scheme with them.
 
-Certified loss distributions, as `jaxacct.pld` makes them, on a grid that scales with the composed loss.
+They are read off certified loss distributions, as `jaxacct.pld` makes them, on grids that scale with the composed loss.
 """
 
 from __future__ import annotations

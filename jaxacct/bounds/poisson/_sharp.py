@@ -1,7 +1,7 @@
 """Delta and epsilon of Poisson-sampled steps at one point, for the theorems that compare a scheme with them.
 
-Gaussian and Laplace noise: the contour integral of `jaxacct.bounds._host_line`. Where that is wide, and for any other
-release, the loss distribution of `jaxacct.bounds.poisson._profile`.
+For Gaussian and Laplace noise they come from the contour integral of `jaxacct.bounds._host_line`; where its ends are
+far apart, and for any other release, from the loss distribution of `jaxacct.bounds.poisson._profile`.
 """
 
 import functools
@@ -17,8 +17,8 @@ from jaxacct.curves import Pld
 from jaxacct.mechanisms import Composed, PoissonSampled
 
 _WIDTH = 1e-6  # relative width at which the contour aims
-_WIDE = 1e-4  # relative width of its ends beyond which the loss distribution is asked too
-_FEWEST_DIGITS = -300  # least log10 of the delta at which a loss distribution is made sharp, whatever delta is asked
+_WIDE = 1e-4  # relative width of its ends beyond which the loss distribution is used too
+_FEWEST_DIGITS = -300  # least log10 of the delta at which a loss distribution is made sharp, however small the target
 
 
 def poisson_delta(base: Any, steps: tuple[PoissonSteps, ...], direction: Direction, epsilon: float) -> float:
@@ -48,7 +48,7 @@ def poisson_epsilon(base: Any, steps: tuple[PoissonSteps, ...], direction: Direc
 
 @functools.lru_cache(maxsize=8)
 def _pld_near(base: Any, steps: tuple[PoissonSteps, ...], direction: Direction, digits: int) -> Pld:
-    """A loss distribution that is sharp at deltas of about 10^`digits`: one serves all questions near each other."""
+    """A loss distribution that is sharp at deltas of about 10^`digits`, shared by all questions near each other."""
     return poisson_pld(base, steps, direction, delta=10.0**digits)
 
 

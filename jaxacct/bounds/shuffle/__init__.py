@@ -65,10 +65,10 @@ def _window_bytes(
 
 
 def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest: Any) -> ProfileMethod:
-    """A method that answers by a privacy profile (class ProfileMethod), in the one direction that there is.
+    """A method made from a privacy profile (class ProfileMethod), in the one direction that there is.
 
-    `numpy=NO_POINT` in `rest` compiles even single questions, where NumPy would take longer than a program that is
-    asked twice.
+    `numpy=NO_POINT` in `rest` has even single questions compiled, where NumPy would take longer than a program that is
+    used twice.
     """
     return ProfileMethod(
         name=name,
@@ -82,7 +82,7 @@ def profile_method(name: str, theorem: str, epsilon: Any, log_delta: Any, **rest
 
 
 def renyi_method(name: str, theorem: str, rdp: Any, **rest: Any) -> RenyiMethod:
-    """A method that answers by Renyi divergences (class RenyiMethod), in the one direction that there is.
+    """A method made from Renyi divergences (class RenyiMethod), in the one direction that there is.
 
     If `statics` is among `rest`, the method is one on lanes and `statics` gives their static sizes.
     """
@@ -109,7 +109,7 @@ def _beyond_one_pure_round(mechanism: Shuffled) -> bool:
     return has_several_rounds(mechanism) or not pair.is_pure(mechanism)
 
 
-# How many points of a batch NumPy answers one after another before a program is compiled for them. A program takes some
+# How many points of a batch NumPy computes one by one before a program is compiled for them. A program takes some
 # 4 seconds; NumPy takes 5 ms a point for one round, .1 s by composition, and where it has a better algorithm than a
 # program can have, less than the program takes.
 _POINTS_OF_ONE_ROUND = 1000
@@ -176,7 +176,7 @@ _RESPONSE = profile_method(
     ends=frozenset({Bound.LOWER}),
     below=itself,
 )
-# a lower bound on the pair only, which is a reduction: it says how tight the analysis by clones is
+# a lower bound on the pair only, which is a reduction: it shows how tight the analysis by clones is
 _PAIR_FROM_BELOW = profile_method(
     "clones pair from below",
     f"{_FMT}, Theorem 3.2, the pair itself",
@@ -255,8 +255,8 @@ _LAWS = laws_of_reports(role=only_where(has_several_rounds, Role.BEST_IN_PROGRAM
 _BLANKET, _BLANKET_ROUNDS = BLANKET_TOO
 _FIRST, _ROUNDS = (COMPOSED, _BLANKET, _LAWS, _CLONES), (_CLONES_RDP, _LOCAL, _COMPOSED_CLONES)
 
-# In the order in which they are asked, by their cost: several rounds are known closely by their loss distribution,
-# which spares the others. Gaussian reports are in `jaxacct.bounds.check_in`
+# In the order in which they are asked, by their cost: several rounds are bounded closely by their loss distribution,
+# after which the others are not needed. Gaussian reports are in `jaxacct.bounds.check_in`.
 METHODS: dict[tuple[Any, ...], tuple[Method, ...]] = {
     (Shuffled, LocalRandomizer): (
         COMPOSED,

@@ -1,4 +1,4 @@
-"""From the clones pair of pure randomizers to approximate ones: what it costs in delta to replace their reports.
+"""Bounds for approximate randomizers from the clones pair of pure ones, and the delta that replacing reports costs.
 
 Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", sections 2.3, 3.1, 5 and Appendix C (CL-S5, CL-S7, CL-S8,
 CL-S12, CL-S13, CL-S19). Replace-one adjacency. The pair enters as a `Profile`, any valid upper bound on its divergence.
@@ -97,7 +97,7 @@ def with_replacement_cost(guarantee: LogGuarantee, log_cost: jax.Array) -> LogGu
 def total_log_delta(
     profile: Profile, num_reports: jax.Array, local_epsilon: jax.Array, log_cost: jax.Array, epsilon: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """(log of pure delta + (1 + e^epsilon) K, rounded up, its derivative in epsilon, which only steers), each [L].
+    """(log of pure delta + (1 + e^epsilon) K, rounded up; its derivative in epsilon, for searches), each [L].
 
     Arguments as for `total_epsilon`.
     """

@@ -1,7 +1,7 @@
-"""Several rounds of shuffled reports by the complex moments of the clones pair, one concrete question at a time.
+"""Several rounds of shuffled reports, by the complex moments of the clones pair: one concrete question at a time.
 
 Feldman, McMillan & Talwar 2021, Theorem 3.2: the pair dominates a round, adaptively composed (CL-S15, route C).
-Replace-one adjacency; the pair is symmetric, so one direction serves. The ends are those of the pair, a reduction.
+Replace-one adjacency; the pair is symmetric, so both directions are equal. The ends are those of the pair, a reduction.
 """
 
 from collections.abc import Mapping

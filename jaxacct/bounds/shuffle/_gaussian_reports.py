@@ -1,8 +1,8 @@
 """Upper and lower bounds for shuffled Gaussian reports, on lanes; a lower bound for Laplace reports from their signs.
 
-Upper bounds come from pure reports in place of the Gaussian ones (Feldman, McMillan & Talwar 2021, Lemma 3.7
-(corrected) and Theorem 3.8), or leave the shuffle out. Lower bounds come from what anybody can compute from the
-reports: their sum, or their signs. Replace-one adjacency.
+The upper bounds put pure reports in place of the Gaussian ones (Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected)
+and Theorem 3.8), or leave the shuffle out. The lower bounds are for what any observer can compute from the reports:
+their sum, or their signs. Replace-one adjacency.
 """
 
 from __future__ import annotations

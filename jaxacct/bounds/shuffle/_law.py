@@ -1,7 +1,7 @@
 """The privacy loss distribution of shuffled reports, from the profile of the clones pair.
 
 Feldman, McMillan & Talwar 2021, Theorem 3.2: the pair dominates a round, adaptively composed (CL-S15, route C).
-Replace-one adjacency; the pair is symmetric, so one direction serves.
+Replace-one adjacency; the pair is symmetric, so both directions are equal.
 """
 
 from __future__ import annotations

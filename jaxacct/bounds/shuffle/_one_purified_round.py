@@ -1,9 +1,9 @@
 """One round of shuffled Gaussian reports, one concrete question on the host: the least bound over all local epsilons.
 
 Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8): pure reports of any local epsilon l take
-the place of Gaussian ones, and delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l) for every l. First comes the l at
-which that sum is the least near the answer, then the root of the sum at this l. The sum is evaluated at the answer,
-which therefore holds wherever the search ends.
+the place of Gaussian ones, and delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l) for every l. First the l is sought
+at which that sum is least near the answer, then the root of the sum at this l. The sum is evaluated at the answer,
+which is therefore valid wherever the search ends.
 """
 
 import math

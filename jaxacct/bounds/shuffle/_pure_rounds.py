@@ -1,14 +1,14 @@
-"""Several rounds of reports of approximate randomizers, or check-ins, with pure reports in their place.
+"""Several rounds of reports of approximate randomizers, shuffled or checked in: bounds by pure reports in their place.
 
-Feldman, McMillan & Talwar 2021, Theorem 3.8 (CL-S7). Replace-one adjacency; one direction serves. A bound D on rounds
-of pure reports of the same local epsilon l gives, with N the expected number of reports of all rounds,
+Feldman, McMillan & Talwar 2021, Theorem 3.8 (CL-S7). Replace-one adjacency, both directions. A bound D on rounds of
+pure reports of the same local epsilon l gives, with N the expected number of reports of all rounds,
 
     delta(epsilon) <= D(epsilon) + (1 + e^epsilon) K,   K = N (1 + e^-l / 2) local_delta.
 
 In a composition of different rounds, K is the sum of theirs: reports are replaced one after the other, each at its own
 total variation, whatever else is run.
 
-`Bracketing.ask` is asked for D: whatever is known about pure reports counts.
+D comes from `Bracketing.ask`, so that everything known about pure reports can be used.
 """
 
 import dataclasses
@@ -138,7 +138,7 @@ def _applies_composed(mechanism: Composed) -> bool:
 
 
 def beside_pure_rounds(mechanism: Shuffled | CheckIn) -> Role:
-    """The role (class `Role`) of what composes rounds by itself: QUICK, but where pure rounds tell more."""
+    """The role (class `Role`) of methods that compose rounds by themselves: QUICK, unless pure rounds are tighter."""
     if not has_several_rounds(mechanism):
         return Role.BY_NAME
     return Role.IN_PROGRAMS if is_scalar(mechanism) and not is_pure(mechanism) else Role.QUICK
@@ -155,7 +155,7 @@ PURE_ROUNDS = BracketMethod(
     role=only_where(has_several_rounds, Role.QUICK),
     regime="several rounds; local delta > 0",
 )
-"""Approximate randomizers over several rounds, by the bounds on pure ones."""
+"""The method for approximate randomizers over several rounds, from the bounds on pure ones."""
 
 PURE_PARTS = dataclasses.replace(
     PURE_ROUNDS,
@@ -166,4 +166,4 @@ PURE_PARTS = dataclasses.replace(
     role=Role.NARROW,
     regime="compositions of reports, some with local delta > 0",
 )
-"""Compositions of rounds, some of approximate randomizers, likewise."""
+"""The same for compositions of rounds, some of approximate randomizers."""

@@ -1,11 +1,11 @@
-"""Several rounds of shuffled Gaussian reports, or check-ins, with pure reports in their place, one question at a time.
+"""Several rounds of Gaussian reports, shuffled or checked in: bounds by pure reports in their place, on the host.
 
-Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Replace-one adjacency; one direction
-serves. A bound D_l on rounds of pure reports, of any local epsilon l, gives one for Gaussian reports:
+Feldman, McMillan & Talwar 2021, Lemma 3.7 (corrected) and Theorem 3.8 (CL-S8). Replace-one adjacency, both directions.
+A bound D_l on rounds of pure reports, of any local epsilon l, gives one for Gaussian reports:
 
     delta(epsilon) <= D_l(epsilon) + (1 + e^epsilon) K(l).
 
-`Bracketing.ask` is asked for D_l, at the l that a guess finds best.
+D_l comes from `Bracketing.ask`, at the l that a guess finds best.
 """
 
 import dataclasses
@@ -37,10 +37,10 @@ from jaxacct.mechanisms import CheckIn, LocalRandomizer, Shuffled
 
 # The cost K is taken at an epsilon this far above the guess, relative; then, if the answer is beyond that, above it.
 _ABOVE = (0.03, 0.03, 0.1)
-# The guess is fitted to what was found, and another local epsilon is asked about, until the logarithm of its factor
+# The guess is fitted to what was found, and another local epsilon is tried, until the logarithm of its factor
 # changes by less than this (for delta, for epsilon), or this many times.
 _NEAR_DELTA, _NEAR, _TRIES = 0.01, 0.1, 2
-_TELLS = 1e-3  # epsilon is asked once more if too high a cost was assumed and this share of it may be gained
+_TELLS = 1e-3  # epsilon is computed once more if too high a cost was assumed and this share of it may be gained
 _TINY, _ROUGHLY = -35.0, 0.2  # below this log delta, delta is found to this relative width only: less takes seconds
 _CLOSE = 1e-4  # how far above an answer the next one is expected at most, relative
 # Factor of the first guess: rounds of check-ins are composed by Renyi divergences.
@@ -158,4 +158,4 @@ PURIFIED_ROUNDS = BracketMethod(
     role=only_where(lambda mechanism: not has_noise(mechanism), Role.QUICK),
     regime="several rounds",
 )
-"""Gaussian reports over several rounds, by the bounds on pure ones."""
+"""The method for Gaussian reports over several rounds, from the bounds on pure ones."""

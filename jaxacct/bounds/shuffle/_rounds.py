@@ -1,9 +1,10 @@
-"""Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy", for `count` equal steps.
+"""Optimal composition of `count` equal steps, each with the same epsilon and delta.
 
-Upper bounds on any adaptive composition of `count` mechanisms, each (step_epsilon, delta_1)-DP, for any adjacency that
-all of them share. Route A of "Hiding Among the Clones", section 6.1 (CL-S15): each step is one shuffle. Everywhere
-delta_1 costs 1 - (1 - delta_1)^count (1 - slack) <= count delta_1 + slack, where the slack is the delta of the
-composition of pure steps.
+Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy". Upper bounds on any adaptive
+composition of `count` mechanisms, each (step_epsilon, delta_1)-DP, for any adjacency that all of them share. Route A of
+"Hiding Among the Clones", section 6.1 (CL-S15): each step is one shuffle. Everywhere delta_1 costs
+1 - (1 - delta_1)^count (1 - slack) <= count delta_1 + slack, where the slack is the delta of the composition of pure
+steps.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class MixtureLayout(NamedTuple):
 
 
 def mixture_layout(n: Any, local_epsilon: Any, top: float, whole: bool) -> MixtureLayout:
-    """Which values of m serve all orders up to `top`, and what the rest may add, each [L]; NumPy or JAX arrays.
+    """The values of m summed for all orders up to `top`, and what the others may add, each [L]; NumPy or JAX arrays.
 
     `whole` (static): whether all orders are whole, so that nothing has to be cut.
     """

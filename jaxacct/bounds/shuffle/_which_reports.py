@@ -1,4 +1,4 @@
-"""Which pure reports replace Gaussian ones: the local epsilon at which the answer is the least, on the host.
+"""The choice of the pure reports that replace Gaussian ones: the local epsilon with the least answer, on the host.
 
 Pure reports of local epsilon l cost more delta the smaller l is (`_approximate`), and reveal more the larger it is.
 Every l is certified, so this module affects tightness and time only. First comes a guess, by the Gaussian limit of the

@@ -1,8 +1,9 @@
 """Bounds for batches cut from a shuffled list of the records.
 
-Upper bounds: what a secret order hides, by theorems of our own (docs/papers/shuffled_batches.md); and, without
-amplification, what holds where the orders are known: given them, neighbours differ in one batch of each epoch, by a
-contribution of norm at most 1, and the hockey-stick divergence is jointly convex. Lower bounds: tests of explicit data.
+The upper bounds use what a secret order hides, by theorems of our own (docs/papers/shuffled_batches.md); others hold,
+without amplification, where the orders are known: given them, neighbours differ in one batch of each epoch, by a
+contribution of norm at most 1, and the hockey-stick divergence is jointly convex. The lower bounds are from tests on
+explicit data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Shuffled batches in which a record is replaced by any other one.
 
-Upper bounds: the same theorems as against the empty record (SB-6, SB-7), with opposite records, the worst of all pairs.
-Lower bounds: explicit data, where all other records contribute -1, the one in question 1, and what takes its place -1.
-Once what all batches have in common is subtracted, one batch has mean 2, or none has: random allocation with half the
-noise, from which a record is removed, or added. Where batches differ in size, or records are left out, that is no more
-than the data reveal (the batches' shares majorise equal ones; a larger share of records left out is a contraction).
+The upper bounds are by the same theorems as against the empty record (SB-6, SB-7), with opposite records, the worst of
+all pairs. The lower bounds are for explicit data: all other records contribute -1, the one in question 1, and the one
+in its place -1. Once what all batches have in common is subtracted, one batch has mean 2, or none has: this is random
+allocation with half the noise, with a record removed or added. Where batches differ in size, or records are left out,
+it reveals no more than the data do (the batches' shares majorise equal ones; a larger share of records left out is a
+contraction).
 """
 
 from collections.abc import Callable, Mapping
@@ -70,7 +71,7 @@ def explicit(run: Mechanism) -> Mechanism | None:
 
 
 def _bracket(mechanism: ReplaceOne, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """Upper ends from batches that are known, lower ends from explicit data."""
+    """Upper ends as if the batches were known, lower ends from explicit data."""
     upper, lower = at.ask(known_batches(mechanism), query, target, at.width, wants_lower=False).upper, 0.0
     if at.wants_lower:
         less = explicit(run_of(mechanism))

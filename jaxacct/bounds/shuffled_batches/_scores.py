@@ -1,4 +1,4 @@
-"""Lower bounds for shuffled batches: explicit data, and a test of the sum of scores of all outputs.
+"""Lower bounds for shuffled batches, from explicit data and a test by the sum of scores of all outputs.
 
 docs/papers/shuffled_batches.md, SB-8: all other records contribute the opposite of the one in question. Where batches
 differ in size, or records are left out, what is tested is no better than these data (the batches' shares majorise equal
@@ -46,7 +46,7 @@ def _applies(mechanism: Any) -> bool:
 
 
 def _below(mechanism: Any, query: Query, target: float, at: Bracketing) -> Mapping[Direction, Ends[float]]:
-    """What the test certifies, in each direction."""
+    """The lower ends that the test certifies, in each direction."""
     data, epochs = _DATA[type(mechanism)](mechanism), int(getattr(mechanism, "num_epochs", 1))
     found = {}
     for d, known in at.known.items():
@@ -72,7 +72,7 @@ def _epsilon(data: Data, delta: float, direction: Direction, high: float) -> flo
 
 
 def _tilt(mechanism: ShuffledBatches, query: Query, target: float, at: Bracketing) -> float:
-    """Approximately the epsilon of one epoch at which several are told apart best; any value is valid."""
+    """Approximately the epsilon of one epoch that is best for the test of several; any value is valid."""
     one, delta = mechanism.epochs(1)[0][0], target if query is Query.EPSILON else _ROUGH
     found = at.ask(one, Query.EPSILON, delta, Query.EPSILON.width, wants_lower=False).upper
     return found / math.sqrt(float(mechanism.num_epochs))

@@ -1,4 +1,4 @@
-"""Lower bounds for shuffled batches: was any output large?
+"""Lower bounds for shuffled batches, from tests of whether any output was large.
 
 Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha & Zhang 2024, "How Private are DP-SGD Implementations?". Adjacency: one
 record is replaced by the empty record, whose contribution is 0. Let every other record contribute -1 and the one in

@@ -49,7 +49,7 @@ _SIGNATURES = frozenset((kind, Gaussian) for kind in _EPOCHS)
 
 
 def run_of(mechanism: Any) -> Any:
-    """What was run (class `Mechanism`), whatever the adjacency."""
+    """The run itself (class `Mechanism`), without the adjacency that may be wrapped around it."""
     return mechanism.mechanism if mechanism.relation is ReplaceOne.relation else mechanism
 
 
@@ -132,7 +132,7 @@ def _deviation(epoch: BatchEpoch) -> float:
 
 
 def _pld(mechanism: Any, step: float, tail: float, direction: Direction) -> Pld:
-    goal = max(10.0 ** math.floor(math.log10(tail)), _LEAST)  # so that neighbouring questions share what they look at
+    goal = max(10.0 ** math.floor(math.log10(tail)), _LEAST)  # so that neighbouring questions share their knots
     # an epsilon at which a known batch has no more: its loss exceeds mu^2 / 2 + mu z with probability <= e^(-z^2 / 2)
     a = _epoch(mechanism, goal).distance
     high = a * (0.5 * a + math.sqrt(-2.0 * math.log(goal)))
