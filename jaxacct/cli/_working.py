@@ -14,8 +14,8 @@ from types import FrameType
 from typing import Any, TextIO
 
 INTERRUPTED = 130  # exit status
-_QUIET = 2.0  # seconds without a word
-_GRACE = 1.0  # seconds in which what runs may answer Ctrl-C by itself
+_QUIET = 2.0  # seconds without output
+_GRACE = 1.0  # seconds in which the running code may handle Ctrl-C by itself
 _AGAIN = 0.01  # seconds after which a Ctrl-C that was lost is raised again
 
 

@@ -1,7 +1,7 @@
 """Bridges to other packages: dp_accounting both ways, jax_privacy's batch selection strategies, Flower's accounting.
 
-The module is not imported with jaxacct. Functions and classes that need dp_accounting import it at first use: ``pip
-install 'jaxacct[interop]'``.
+The module is not imported with jaxacct. Functions and classes that need dp_accounting import it at first use: install
+it with ``pip install 'jaxacct[interop]'``.
 """
 
 import importlib

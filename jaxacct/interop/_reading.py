@@ -353,7 +353,7 @@ def takes_no_part(event: Any) -> bool:
         ("sample_size", 0),
         ("truncated_batch_size", 0),
         ("dataset_size", 0),
-    )  # or nothing to tell
+    )  # or there is nothing to reveal
     shifts = zip(getattr(event, "sensitivities", (1,)), getattr(event, "sampling_probs", (1,)), strict=False)
     if all(shift == 0 or share == 0 for shift, share in shifts):
         return True

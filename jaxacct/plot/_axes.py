@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from jaxacct.plot._looks import Look
 
 NO_BOUND = 1e300  # upper bounds from here on are trivial
-_WIDE = 30.0  # ratio of largest to smallest from which an axis is logarithmic
+_WIDE = 30.0  # ratio of the largest to the smallest value from which an axis is logarithmic
 _CURVE = "jaxacct-curve-"  # of group ids, which SVG files keep
 _LINE_STYLES = ("-", "--", "-.", ":")
 

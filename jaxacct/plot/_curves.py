@@ -36,7 +36,7 @@ from jaxacct.plot._axes import (
 from jaxacct.plot._fields import maker, words_for
 from jaxacct.plot._looks import look_of
 
-_VISIBLE = 0.05  # relative width of an interval from which its band is told in the legend
+_VISIBLE = 0.05  # relative width of an interval from which the legend mentions its band
 _FEW = 30  # values up to which the computed points are marked
 
 

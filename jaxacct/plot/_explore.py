@@ -23,7 +23,7 @@ _SPAN = 30.0  # a slider reaches this many times below and above where it begins
 _STEPS = 60  # of a slider
 _POINTS = 25  # epsilons of the curve
 _WIDTH = 0.5  # relative, of its deltas if the quick methods would be expensive
-_DOTS = 90  # to the inch
+_DOTS = 90  # dots per inch
 
 
 def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:

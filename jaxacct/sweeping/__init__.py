@@ -29,8 +29,8 @@ from jaxacct.workers import FailedChunk, Workers, one_thread, workers_of
 
 # points in a chunk where one program computes them all, on the CPU (seconds at most) and elsewhere
 _LANES, _LANES_ELSEWHERE = 128, 1024
-_PAUSE = 1.0  # seconds after which a file is given the rows that are done
-_MANY = 256  # from so many points on, programs are compiled for speed
+_PAUSE = 1.0  # seconds after which the rows that are done are written to the file
+_MANY = 256  # points from which programs are compiled for speed
 
 __all__ = [
     "FailedChunk",

@@ -21,8 +21,8 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, spec_at, with_fields
 from jaxacct.sweeping._grid import Grid
 
-_BRACKETED_TOGETHER = 16  # points, by a method of the host that can: a second at most, and nearly what more would spare
-_AT_ONCE = 128  # points that a method answers in less than a millisecond each: the question costs as much
+_BRACKETED_TOGETHER = 16  # points, by a method of the host that can: a second at most; more would save little more time
+_AT_ONCE = 128  # points that a method computes in less than a millisecond each: the question costs as much
 _TARGETS = {"target_delta": Query.EPSILON, "target_epsilon": Query.DELTA}
 
 

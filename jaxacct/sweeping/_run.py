@@ -23,8 +23,8 @@ from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepRe
 from jaxacct.workers import FailedChunk, Spread, Workers, num_cores, workers_of
 
 _LOOK = 2.0  # seconds of work here after which more processes are considered
-_START = 10.0  # seconds that they take to start, import and compile: twice what two of them took on a busy machine
-_GAIN = 0.8  # they are used if they take at most this share of the time left
+_START = 10.0  # seconds that processes take to start, import and compile: twice what two took on a busy machine
+_GAIN = 0.8  # processes are used if they take at most this share of the time left
 _MOST_PROCESSES = 16  # each takes 170 MB, and what its programs need
 
 

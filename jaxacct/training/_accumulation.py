@@ -7,7 +7,7 @@ from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.training._batches import Batches
 from jaxacct.training._noise import Phase, phases_of
 
-MOST_BATCHES = 512  # of one release: the number of those that a record is in is listed
+MOST_BATCHES = 512  # in one release: each number of batches that a record may be in is listed
 
 
 def accumulated(run: Mechanism | Batches, *, batches: int) -> Mechanism:

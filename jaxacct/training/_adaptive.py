@@ -10,7 +10,7 @@ from jaxacct._validate import check_positive, check_probability, checked_number
 from jaxacct.training._noise import checked_clip, rounded_up
 
 _FARTHEST = 2.0**30  # how far a clipping norm may go from where it began
-_UP = 1.0 + 2.0**-40  # of a quotient with a root
+_UP = 1.0 + 2.0**-40  # rounds up a quotient with a root
 
 
 @dataclasses.dataclass(frozen=True)

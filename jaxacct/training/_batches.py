@@ -33,7 +33,7 @@ from jaxacct.training._words import Words, secret_bytes
 _MOST_RECORDS = 2**31 - 2  # an index is an int32, and a neighbouring data set has one more record
 _MOST_STEPS = 2**31 - 1  # what the counters count
 _OVERFLOW = 1e-15  # probability that some batch of the run exceeds the size chosen by default
-_ROUND_UP = 1.0 + 2.0**-50  # a product of two doubles, and a sum of two
+_ROUND_UP = 1.0 + 2.0**-50  # rounds up a product of two doubles, and a sum of two
 
 
 class Batch(NamedTuple):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 _BLOCK = 2**14  # squares that are added up at once, in any order: a relative error of less than so many roundings
-_ROUNDING = 2.0**-24  # of a float32
+_ROUNDING = 2.0**-24  # relative rounding error of a float32
 _OTHERS = 32.0  # roundings of quotients, products and roots, which some devices do by a few units in the last place
 _LEAST_SCALE = 2.0**-100  # the least number that a record's entries are divided by
 _LARGEST = 2.0**120  # entry of a record: one with a larger one counts as zero
@@ -86,9 +86,9 @@ def clipped_sum(leaves: Sequence[jax.Array], mask: jax.Array, l2_norm_clip: Any)
     squares = (_sum_of_squares(leaf / _spread(scale, leaf)) for leaf in wide)
     norms = jnp.sqrt(functools.reduce(operator.add, squares, jnp.zeros(mask.shape, kind)))
     additions = max((_additions(leaf.shape[1:]) for leaf in leaves), default=0) + len(leaves)
-    rounding = math.ceil(0.5 * additions + _OTHERS) * _ROUNDING  # a root halves what the sum errs by, relatively
+    rounding = math.ceil(0.5 * additions + _OTHERS) * _ROUNDING  # a root halves the sum's relative error
     limit = jnp.asarray(l2_norm_clip, kind) * jnp.asarray(1.0 - rounding, kind)
-    # no quotient below is subnormal: those are not to be trusted, nor are reciprocals of what is larger
+    # no quotient below is subnormal: subnormal quotients cannot be trusted, nor can reciprocals of larger numbers
     most = jnp.minimum(limit * jnp.asarray(_LARGEST_RATIO, kind), jnp.asarray(_LARGEST, kind))
     rows = mask & (scale <= most) & jnp.isfinite(norms)
     within = norms <= limit / scale
@@ -96,7 +96,7 @@ def clipped_sum(leaves: Sequence[jax.Array], mask: jax.Array, l2_norm_clip: Any)
     weights = jnp.where(rows, jnp.where(within, one, limit / jnp.where(within, one, norms) / scale), none)
 
     def total(leaf: jax.Array) -> jax.Array:
-        finite = jnp.where(_spread(rows, leaf), leaf, jnp.zeros_like(leaf))  # nothing times nan is no zero
+        finite = jnp.where(_spread(rows, leaf), leaf, jnp.zeros_like(leaf))  # zero times nan is not zero
         return jnp.tensordot(weights, finite, 1, precision=jax.lax.Precision.HIGHEST)
 
     half = jnp.asarray(0.5, kind)

@@ -26,7 +26,7 @@ from jaxacct.training._phases import check_scalar
 
 _SHARES = (0.25, 0.5, 1.0, 2.0)  # orders tried by default, less 1, in units of the Gaussian mechanism's best one
 _LEAST_ORDER, _WHOLE_FROM = 1.25, 3.0  # of these; whole numbers from the second on, where curves are sharpest
-# tried for what is planned
+# orders that are tried for a planned release
 _PLANNED_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, *map(float, [*range(3, 33), *range(36, 65, 4), *range(80, 257, 16)]))
 _MARGIN = 2.0**-46  # relative: six elementary functions and quotients of 4 ULP = 2^-51 each, and their sums
 

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-_WORD = 2.0**-32  # the share of one of all words
-_SMALL = 2**20  # entries that a device may as well draw whole
+_WORD = 2.0**-32  # one over the number of words
+_SMALL = 2**20  # entries up to which each device draws the whole array
 
 
 def from_words(high: jax.Array, low: jax.Array, turn: jax.Array, dtype: Any) -> jax.Array:

@@ -23,7 +23,7 @@ from jaxacct.special import bisect_whole, down
 from jaxacct.training._filter import check_mechanism
 from jaxacct.training._spending import largest
 
-_SHARE = 2.0**-10  # of delta, for what other releases than the planned one may exceed it by
+_SHARE = 2.0**-10  # share of delta that is reserved for releases other than the planned one
 _MOST_OTHERS = 64  # blocks of other releases, each with an equal part of that share
 _MOST_STEPS = 2**31 - 2  # counted, as by the training hook
 

@@ -17,7 +17,7 @@ from jaxacct.training._counting import SATURATED, ReleaseCountState, phase_mask,
 from jaxacct.training._noise import Noise, NoiseKey, Phase, checked_clip, phases_of, rounded_up, schedule_rows
 from jaxacct.training._normals import normals
 
-_UP = 1.0 + 2.0**-22  # of products of float32
+_UP = 1.0 + 2.0**-22  # rounds up products of float32
 
 
 class PrivateAggregateState(NamedTuple):

@@ -230,7 +230,7 @@ def steps_affordable(
         raise ValueError(f"after={after!r} alone has epsilon={spent(0)} > target_epsilon={target_epsilon}")
     longest = min(len(mechanism), SATURATED - 1) if isinstance(mechanism, Batches) else SATURATED - 1
     most = longest // unit
-    with warnings.catch_warnings():  # the answer is within the budget as it is; what was tried on the way may be loose
+    with warnings.catch_warnings():  # the result is within the budget in any case; bounds on the way may be loose
         for category in (OrderEdgeWarning, PrecisionWarning):
             warnings.simplefilter("ignore", category)
         quick = largest(functools.partial(spent, quick=True), target_epsilon, 0, most)  # a place to begin

@@ -19,9 +19,9 @@ from jaxacct.training._counting import SATURATED, batches_in_release, counts_of_
 from jaxacct.training._noise import NOISE_FIELD, Phase, phases_of, rounded_up, schedule_rows
 from jaxacct.training._spending import described, overflow_of, spent_in_phases
 
-_EVERY = 64  # every count up to it has an entry
-_RATIO = 1.0 + 2.0**-5  # of the others, one to the next
-_LARGEST = 3e38  # that is a float32
+_EVERY = 64  # every count up to this has an entry
+_RATIO = 1.0 + 2.0**-5  # of neighbouring entries beyond that
+_LARGEST = 3e38  # nearly the largest float32; an epsilon from here on becomes inf
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -171,7 +171,7 @@ def spent_by_count(
         raise ValueError(f"most_releases={most} must be at most the {len(phase)} batches that there are")
     counts = _entries(most)
     if isinstance(phase, Batches) and overflow_of([(phase, most)], batches):
-        known: dict[Any, float] = {}  # each with a share of delta of its own, for what is cut
+        known: dict[Any, float] = {}  # each count has its own share of delta for truncated batches
         found = [spent_in_phases([(phase, int(n))], target_delta, precision, (), known, batches) for n in counts]
     else:
         found = [0.0, *_together([ways_of(phase, int(n), batches) for n in counts[1:]], target_delta, precision)]
