@@ -1,7 +1,7 @@
 """Audits of trained models: a measured lower bound on epsilon, with a confidence, beside the certified interval.
 
-An audit shows that a run loses at least that much. It never bounds what a mechanism loses from above. `docs/audit.md`
-says what is measured, and how.
+An audit shows that the epsilon of a run is at least that large. It never gives an upper bound on the epsilon of a
+mechanism. `docs/audit.md` says what is measured, and how.
 """
 
 from jaxacct.audit._many_runs import many_runs

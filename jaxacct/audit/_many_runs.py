@@ -1,4 +1,4 @@
-"""An audit by many runs, some with a canary and some without."""
+"""An audit by many runs, some with a canary (a record inserted for the audit) and some without."""
 
 import math
 from typing import Any
@@ -17,7 +17,7 @@ _SLACK = 1e-9  # relative: allowance for the errors of binomial tails and their 
 
 
 def checked_scores(name: str, scores: Any) -> NDArray[Any]:
-    """`scores` as float64 [N]; raises ValueError unless they are numbers, one at least, none of them nan."""
+    """`scores` as float64 [N]; raises ValueError unless they are one number or more, and none is nan."""
     array = checked_array(name, scores).astype(np.float64)
     if array.ndim != 1 or array.size == 0 or np.isnan(array).any():
         raise ValueError(f"{name} of shape {array.shape} must be a list of numbers, not empty, without nan")
@@ -65,13 +65,14 @@ def at_most(count: int, runs: int, probabilities: Any) -> NDArray[Any]:
 
 
 def refuted_epsilon(hits: int, runs_in: int, alarms: int, runs_out: int, delta: float, significance: float) -> float:
-    """The largest epsilon found that these counts refute at (epsilon, delta), at that significance.
+    """The largest epsilon found for which these counts refute (epsilon, delta)-DP at this significance.
 
-    `hits` of `runs_in` runs with the canary and `alarms` of `runs_out` without are independent binomial counts of
-    probabilities p and q, which obey p <= e^eps q + delta and 1 - q <= e^eps (1 - p) + delta. P[>= hits; p] and P[<=
-    alarms; q] are p-values; their product is at most t with probability t (1 - log t) at most (Fisher). Epsilon is
+    `hits` of `runs_in` runs with the canary and `alarms` of `runs_out` runs without it are independent binomial counts
+    with probabilities p and q, which obey p <= e^eps q + delta and 1 - q <= e^eps (1 - p) + delta. P[>= hits; p] and
+    P[<= alarms; q] are p-values; their product is at most t with probability at most t (1 - log t) (Fisher). Epsilon is
     refuted if the product is below the t of this significance for every q, with the largest p that q allows. Since p
-    rises with q, on a cell of q the product is at most that of the tails at its far end and its near end.
+    grows with q, the product on a cell of the grid of q is at most that of the first tail at the cell's far end and the
+    second tail at its near end.
     """
     from scipy import special
 
@@ -97,7 +98,7 @@ def refuted_epsilon(hits: int, runs_in: int, alarms: int, runs_out: int, delta: 
 
 
 def _best_threshold(scores_in: NDArray[Any], scores_out: NDArray[Any], delta: float, significance: float) -> float:
-    """The threshold that would show most on these scores; the audit is valid for any choice."""
+    """The threshold that would show the largest epsilon on these scores; the audit is valid for any choice."""
     both = np.unique(np.concatenate([scores_in, scores_out]))
     both = both[np.unique(np.linspace(0, both.size - 1, min(both.size, 257)).astype(int))]
     hits = scores_in.size - np.searchsorted(np.sort(scores_in), both)
@@ -118,17 +119,19 @@ def many_runs(
 ) -> Audit:
     """An `Audit`: a lower bound on epsilon from the scores of many independent runs, with and without a canary.
 
-    With the canary a score is at least the threshold with probability p, without it with q. If a run is (epsilon,
-    delta)-DP, then p <= e^epsilon q + delta and 1 - q <= e^epsilon (1 - p) + delta. Exact binomial tails, as in Clopper
-    and Pearson's interval (1934), decide which p and q the counts allow. Fisher's product combines the two, which shows
-    more than an interval for each at half of the significance.
+    A score is at least the threshold with probability p in a run with the canary, and with probability q in a run
+    without it. If a run is (epsilon, delta)-DP, then p <= e^epsilon q + delta and 1 - q <= e^epsilon (1 - p) + delta.
+    Exact binomial tails, as in Clopper and Pearson's interval (1934), decide which p and q the counts allow. Fisher's
+    product combines the two p-values, which shows more than an interval for each at half of the significance.
 
     Args:
-      scores_in: float array, one score for each run with the canary (independent), larger where it seems present.
-      scores_out: the same for runs without it.
+      scores_in: float array, one score for each run with the canary; the runs are independent, and a score is larger if
+        the canary seems to be present.
+      scores_out: the same for runs without the canary.
       delta: float in [0, 1).
       confidence: float in (0, 1).
-      threshold: chosen without looking at these scores; None to choose it by every fourth one, which then is not used.
+      threshold: float, chosen without looking at these scores; None to choose it by every fourth score, which is then
+        not used for the bound.
 
     Returns:
       An `Audit`.

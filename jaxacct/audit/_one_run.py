@@ -21,13 +21,13 @@ def p_value(num_canaries: int, num_guesses: int, num_right: int, epsilon: float,
 
         P[right >= v] <= f(v) + 2 m delta max_{1 <= i <= v} (f(v - i) - f(v)) / i,    f(v) = P[Binomial(r, s) >= v],
 
-    s = e^epsilon / (1 + e^epsilon), m canaries, r guesses (Steinke, Nasr and Jagielski 2023, Theorem 5.2). Beyond v the
-    quotient only falls, as f(v - i) is 1 there.
+    where s = e^epsilon / (1 + e^epsilon), for m canaries and r guesses (Steinke, Nasr and Jagielski 2023, Theorem 5.2).
+    For i beyond v the quotient only falls, since f(v - i) is 1 there.
 
     Args:
-      num_canaries: m, each of which took part with probability 1/2, independently.
-      num_guesses: r, fixed beforehand.
-      num_right: v.
+      num_canaries: m, the number of canaries, each of which took part with probability 1/2, independently.
+      num_guesses: r, the number of guesses, fixed beforehand.
+      num_right: v, the number of right guesses.
       epsilon: float >= 0.
       delta: float in [0, 1).
 
@@ -58,7 +58,7 @@ def p_value(num_canaries: int, num_guesses: int, num_right: int, epsilon: float,
 
 
 def _refuted(num_canaries: int, num_guesses: int, num_right: int, delta: float, significance: float) -> float:
-    """The largest epsilon found with all below it refuted: p-values need not rise with epsilon everywhere."""
+    """The largest epsilon found such that all smaller ones tried are refuted: a p-value may fall as epsilon grows."""
 
     def is_refuted(epsilon: float) -> bool:
         return p_value(num_canaries, num_guesses, num_right, epsilon, delta) <= significance
@@ -76,7 +76,7 @@ def _refuted(num_canaries: int, num_guesses: int, num_right: int, delta: float, 
 
 
 def _num_right(order: NDArray[Any], is_in: NDArray[Any], most: int, least: int) -> int:
-    """How many took part among the `most` highest scores, plus how many did not among the `least` lowest."""
+    """The number of canaries with the `most` highest scores that took part, plus the `least` lowest that did not."""
     return int(np.count_nonzero(is_in[order[order.size - most :]]) + np.count_nonzero(~is_in[order[:least]]))
 
 
@@ -90,17 +90,17 @@ def one_run(
 ) -> Audit:
     """An `Audit`: a lower bound on epsilon from one run, in which each canary took part or not by its own fair coin.
 
-    The canaries with the highest scores are guessed to have taken part, those with the lowest not to; about the others
-    nothing is guessed. Too many right guesses refute (epsilon, delta), add or remove one record: see `p_value` for the
-    theorem (Steinke, Nasr and Jagielski 2023, Theorem 5.2).
+    The canaries with the highest scores are guessed to have taken part, and those with the lowest scores not to; there
+    is no guess about the others. Too many right guesses refute (epsilon, delta)-DP, add or remove one record: see
+    `p_value` for the theorem (Steinke, Nasr and Jagielski 2023, Theorem 5.2).
 
     Args:
-      scores: float array [m], of every canary, larger where it seems to have taken part.
-      is_in: bool array [m], whether it took part: drawn independently with probability 1/2 before the run.
+      scores: float array [m], the score of each canary, which is larger if the canary seems to have taken part.
+      is_in: bool array [m], whether each canary took part: drawn independently with probability 1/2 before the run.
       delta: float in [0, 1).
       confidence: float in (0, 1).
-      num_guesses: (how many are guessed to have taken part, how many not to), chosen without looking; None to try
-        up to eight numbers, the same for both, each at an equal share of the significance.
+      num_guesses: (how many are guessed to have taken part, how many not to), chosen without looking at the scores;
+        None to try up to eight numbers, the same for both, each at an equal share of the significance.
 
     Returns:
       An `Audit`.

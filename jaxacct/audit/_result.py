@@ -1,4 +1,4 @@
-"""The result of an audit, and how it is stated beside what is proved."""
+"""The result of an audit, and its statement beside the certified interval."""
 
 import dataclasses
 import textwrap
@@ -15,14 +15,15 @@ class Audit:
     """A lower bound on epsilon from what was measured, with its confidence.
 
     A run that is (e, delta)-DP for an e below `epsilon` gives such a result with probability at most 1 - `confidence`.
-    It speaks of one attack on the runs at hand: other attacks may find more, so it never bounds epsilon from above.
+    The result is about one attack on the runs at hand: other attacks may find more, so it never bounds epsilon from
+    above.
 
     Attributes:
-      epsilon: the lower bound, >= 0; 0 where nothing was shown.
-      delta: the delta at which it holds.
-      confidence: of the statement, over the runs' and the attack's own randomness.
+      epsilon: the lower bound, >= 0; 0 if nothing was shown.
+      delta: the delta at which the bound holds.
+      confidence: the confidence of the bound, over the randomness of the runs and of the attack.
       measured: what was counted, in words.
-      theorem: what the confidence rests on.
+      theorem: the theorem from which the confidence follows.
 
     >>> from jaxacct import audit
     >>> found = audit.one_run([3.0] * 40 + [0.0] * 40, [True] * 40 + [False] * 40, delta=1e-5, num_guesses=(20, 20))
@@ -42,11 +43,11 @@ class Audit:
         """The certified interval of epsilon of `mechanism` at the same delta.
 
         Args:
-          mechanism: what was run; concrete scalar fields.
+          mechanism: what was run, with concrete scalar fields.
           neighboring_relation: as for `jaxacct.epsilon`.
 
         Returns:
-          An `Interval`, as of `jaxacct.epsilon_interval`.
+          An `Interval`, as from `jaxacct.epsilon_interval`.
 
         Raises:
           ValueError: if the mechanism has no analysis, or `delta` is 0, at which no interval is certified.
@@ -58,10 +59,10 @@ class Audit:
         return epsilon_interval(mechanism, self.delta, neighboring_relation=neighboring_relation)
 
     def beside(self, mechanism: Mechanism, *, neighboring_relation: NeighboringRelation | str | None = None) -> str:
-        """A statement, several lines of text, of what was measured beside what is proved of `mechanism`.
+        """A statement of what was measured and of what is proved about `mechanism`: several lines of text.
 
         Args:
-          mechanism: what was run; add or remove one record, or the relation in which the canaries differ.
+          mechanism: what was run, under add or remove one record, or under the relation in which the canaries differ.
           neighboring_relation: as for `jaxacct.epsilon`.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Compiled programs that are kept from one command to the next, if the user asks for it."""
+"""Keeps compiled programs from one command to the next, if the user asks for it."""
 
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -8,7 +8,7 @@ _SECONDS = "0.1"  # programs that compile faster are not worth a file
 
 
 def keep_compiled(environment: MutableMapping[str, str]) -> None:
-    """Turns on JAX's cache of compiled programs where JAXACCT_CACHE asks for it, before JAX is imported.
+    """Turns on JAX's cache of compiled programs if JAXACCT_CACHE asks for it, before JAX is imported.
 
     JAXACCT_CACHE is a directory, or 1 for `jaxacct` in the user's own cache directory; 0 or nothing leaves it off.
     JAX's own variables are left as they are if they are set.

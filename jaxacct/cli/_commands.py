@@ -1,4 +1,4 @@
-"""The commands: what each answers, and the options that are its own.
+"""The commands: what each computes, and the options that only it has.
 
 Modules that are slow to import, or not installed everywhere, are imported by the command that needs them.
 """
@@ -29,13 +29,13 @@ class Command:
     """What ``jaxacct NAME SCHEME ...`` does.
 
     Attributes:
-      help: what it answers, in one line.
-      run: the text that it prints, given the parsed arguments and the scheme.
+      help: what the command computes, in one line.
+      run: makes the text that the command prints, from the parsed arguments and the scheme.
       add_own_options: adds the options that only this command has.
-      targets: which of delta and epsilon are given; of two, one or both.
+      targets: which of delta and epsilon are given; if both are named, one or both.
       needs_both: whether all targets must be given, or a measure and its target.
       measures: whether one of the targets may be a measure.
-      solves: whether it solves for a number, or fills a grid of them.
+      solves: whether the command solves for a number, or fills a grid of them.
       parse: reads the numbers.
     """
 
@@ -78,7 +78,7 @@ def _question(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _spent(args: argparse.Namespace) -> tuple[float, float] | None:
-    """(epsilon, delta) of what was spent before; None where nothing was."""
+    """(epsilon, delta) of what was spent before; None if nothing was."""
     from jaxacct._validate import check_epsilon, check_probability
 
     if args.spent_epsilon is None:

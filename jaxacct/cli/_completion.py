@@ -9,7 +9,7 @@ _FILES = frozenset({"out", "plot", "file"})  # options whose value is the path o
 
 
 class PrintCompletion(argparse.Action):
-    """``--print-completion SHELL``: prints the shell's script for the parser that `complete_parser` makes, and ends."""
+    """``--print-completion SHELL``: prints the shell's script for the parser made by `complete_parser`, and exits."""
 
     def __init__(self, *, complete_parser: Callable[[], argparse.ArgumentParser], **options: Any) -> None:
         super().__init__(**options)

@@ -1,4 +1,4 @@
-"""``jaxacct doctor``: whether answers on this machine can be trusted, and what they rest on."""
+"""``jaxacct doctor``: whether answers on this machine can be trusted, and what that depends on."""
 
 import math
 import platform
@@ -17,7 +17,7 @@ _TRANSFORM_BOOKED = 40.0  # units of 2^-53 of the root mean square: several time
 
 
 class _Known(NamedTuple):
-    """A question whose answer is known, with the interval in which an answer is right."""
+    """A question whose answer is known, with the interval of answers that count as right."""
 
     name: str
     ask: Callable[[], float]
@@ -58,7 +58,7 @@ def _mark(good: bool) -> str:
 
 
 def _transform_error() -> float:
-    """The largest error of a real transform there and back, by NumPy, in units of 2^-53 of the root mean square."""
+    """The largest error of NumPy's real transform and its inverse, in units of 2^-53 of the root mean square."""
     import numpy as np
 
     values = np.sin(0.7 * np.arange(_SIZE) ** 1.3)
@@ -119,7 +119,7 @@ def examination() -> tuple[str, bool]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the examination; the exit status is 1 if anything is off."""
+    """Prints the examination; the exit status is 1 if anything is wrong."""
     Parser(
         prog="jaxacct doctor",
         description="Versions, devices, the errors of the functions that bounds rest on, and three known answers.",

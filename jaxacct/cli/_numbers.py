@@ -13,7 +13,7 @@ _COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
 def number(text: str) -> int | float:
-    """An int where the text is one, else a float; ``1%`` is 0.01, ``60,000`` is 60000."""
+    """An int if the text is one, else a float; ``1%`` is 0.01, ``60,000`` is 60000."""
     if text.endswith("%"):
         return _exact_percent(text)
     if _THOUSANDS.fullmatch(text):
@@ -36,7 +36,7 @@ def _exact_percent(text: str) -> float:
 
 
 def axis(text: str) -> Any:
-    """One number; or several: ``0.5,1,2``, 16 evenly spaced ones ``0.5:2:16``, or ``0.5:2:16:log`` of even ratios."""
+    """One number or several: ``0.5,1,2``, 16 evenly spaced ones ``0.5:2:16``, or ``0.5:2:16:log`` in equal ratios."""
     try:
         return _numbers_of(text) if ":" in text else _listed(text)
     except ValueError:
@@ -70,7 +70,7 @@ def _numbers_of(text: str) -> Any:
 
 
 def whole_axis(text: str) -> Any:
-    """An `axis` of a field that counts something: the points of a range are rounded to whole numbers, each once."""
+    """An `axis` of a field that counts something: the points of a range become whole numbers, without repeats."""
     import numpy as np
 
     values = axis(text)

@@ -1,4 +1,4 @@
-"""Options of the command line, schemes that are made of options, and the errors if one is missing."""
+"""Options of the command line, schemes that consist of options, and the errors if an option is missing."""
 
 import argparse
 import dataclasses
@@ -18,9 +18,9 @@ class Option:
     Attributes:
       name: the name of the option, as a Python name.
       spec: the specification of the field.
-      default: None if the option must be given.
-      is_optional: whether it may be left out although it has no default.
-      also: other names for it.
+      default: the default value; None if the option must be given.
+      is_optional: whether the option may be left out although it has no default.
+      also: other names for the option.
     """
 
     name: str
@@ -48,22 +48,22 @@ def option_of(owner: type, field: str, name: str = "", *, is_optional: bool = Fa
     return Option(name or field, spec, default, is_optional, also)
 
 
-_ALSO = {"noise_multiplier": ("sigma",), "sampling_prob": ("sampling_rate",)}  # what people call fields
+_ALSO = {"noise_multiplier": ("sigma",), "sampling_prob": ("sampling_rate",)}  # common names of fields
 
 
 def flag_of(name: str) -> str:
-    """The option of a field's name, a string."""
+    """The option for the name of a field, as a string."""
     return "--" + name.replace("_", "-")
 
 
 @dataclasses.dataclass(frozen=True)
 class Scheme:
-    """How data are used: what it means, its options, and how to build its mechanism from their values.
+    """A way to use the data: its meaning, its options, and how to build its mechanism from their values.
 
     `calibrated` is the field that is calibrated by default, empty if there is none; `renamed` are the options that have
-    another name in the mechanism; `one_of` options of which exactly one must be given; `sized` makes options from the
-    sizes of a training run; `texts` are options that are not numbers: what reads them, their placeholder, their help;
-    `also` the scheme's other names.
+    another name in the mechanism; `one_of` are options of which exactly one must be given; `sized` makes options from
+    the sizes of a training run; `texts` are options that are not numbers: the function that reads them, their
+    placeholder, and their help; `also` are the scheme's other names.
     """
 
     help: str
@@ -115,7 +115,7 @@ class Scheme:
 
 
 class Sizes(NamedTuple):
-    """The sizes of a training run: records, records in a batch, and how many times each is used."""
+    """The sizes of a training run: records, records in a batch, and how many times each record is used."""
 
     dataset_size: Any
     batch_size: Any

@@ -16,18 +16,18 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|^-inf$", re.IGNORECASE)
 
     def error(self, message: str) -> NoReturn:
-        """Exits with status 2; for a word that is not among the choices it suggests the likely one."""
+        """Exits with status 2; for a word that is not among the choices, the error suggests the likely one."""
         wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message)
         if wrong is not None:
             message += suggestion(wrong[1], re.findall(r"[^\s',]+", wrong[2]))
         self.exit(2, f"{self.prog}: error: {message}\n")
 
     def flags(self) -> list[str]:
-        """The options that it takes."""
+        """The options that the parser takes."""
         return list(dict.fromkeys(re.findall(r"(?<![\w-])--[a-z][a-z-]*", self.format_help())))
 
     def spelled(self, words: Sequence[str]) -> list[str]:
-        """`words` with options as they are spelled here (`--num_steps`); an error where one is like none of them."""
+        """`words` with options as they are spelled here (`--num_steps`); an error if one resembles none of them."""
         flags, spelled = self.flags(), []
         for word in words:
             name, equals, value = word.partition("=")

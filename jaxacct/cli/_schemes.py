@@ -61,7 +61,7 @@ def _allocation(values: Mapping[str, Any]) -> Mechanism:
 
 
 def _sized_shuffle(sizes: Sizes) -> dict[str, Any]:
-    """The options for these sizes, with what `_shuffled_batches` needs to know of an incomplete last batch."""
+    """The options for these sizes, with what `_shuffled_batches` needs to know about an incomplete last batch."""
     run = ShuffledBatches.from_epochs(Gaussian(1.0), **sizes._asdict())
     return {"num_steps": run.num_steps, "num_epochs": run.num_epochs, "has_rest": run.last_batch is LastBatch.SHORT}
 
@@ -146,12 +146,12 @@ def _part(name: str, words: Sequence[str]) -> Mechanism:
 
 class _PartParser(Parser):
     def error(self, message: str) -> NoReturn:
-        """As an error of the whole command."""
+        """Raises the error as one of the whole command."""
         raise argparse.ArgumentTypeError(f"{self.prog}: {message}")
 
 
 def _read_file(path: str) -> list[Mechanism]:
-    """The parts of a TOML file: tables ``[[part]]`` with a scheme and its options, under their names."""
+    """The parts in a TOML file: tables ``[[part]]`` with a scheme and its options, by name."""
     try:
         with open(path, "rb") as file:
             tables = tomllib.load(file).get("part", [])

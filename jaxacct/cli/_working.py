@@ -1,4 +1,4 @@
-"""What a user sees while work takes long, and how Ctrl-C ends it."""
+"""What a user sees during long work, and how Ctrl-C ends it."""
 
 import contextlib
 import os
@@ -14,19 +14,19 @@ from types import FrameType
 from typing import Any, TextIO
 
 INTERRUPTED = 130  # exit status
-_QUIET = 2.0  # seconds without a word
-_GRACE = 1.0  # seconds in which what runs may answer Ctrl-C by itself
+_QUIET = 2.0  # seconds without output
+_GRACE = 1.0  # seconds in which the running code may handle Ctrl-C by itself
 _AGAIN = 0.01  # seconds after which a Ctrl-C that was lost is raised again
 
 
 def text_width() -> int:
-    """Columns for text: those of the terminal, 80 at most and where there is none."""
+    """Columns for text: those of the terminal, but at most 80; 80 without a terminal."""
     return max(40, min(80, shutil.get_terminal_size().columns))
 
 
 @contextlib.contextmanager
 def shown_working() -> Iterator[None]:
-    """Shows on a terminal, on one line of standard error, how long the work has taken; erased at its end."""
+    """Shows on a terminal, on one line of standard error, how long the work has taken, and erases it at the end."""
     if not sys.stderr.isatty():
         yield
         return
@@ -51,7 +51,7 @@ def shown_working() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted(kind: type[Warning]) -> Iterator[list[Any]]:
-    """The warnings of a kind that are raised inside: they are collected, and all others are shown at once."""
+    """Collects the warnings of a kind that are raised inside; all others are shown at once."""
     found: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", kind)

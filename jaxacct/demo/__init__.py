@@ -1,8 +1,8 @@
-"""`jaxacct demo`: a small network trained with DP-SGD on batches by random allocation, within a budget.
+"""`jaxacct demo`: a small network trained with DP-SGD, with batches drawn by random allocation, within a budget.
 
-Handwritten digits, per-example clipping, noise on the sum, epsilon in the progress bar, a guard that stops at the
-budget, a checkpoint that survives Ctrl-C, and a privacy statement at the end: what a training loop with
-`jaxacct.training` looks like. Needs ``pip install 'jaxacct[demo]'``; not imported with jaxacct.
+It shows what a training loop with `jaxacct.training` looks like: handwritten digits, per-example clipping, noise on the
+sum, epsilon in the progress bar, a guard that stops at the budget, a checkpoint that survives Ctrl-C, and a privacy
+statement at the end. The module needs ``pip install 'jaxacct[demo]'``, and is not imported with jaxacct.
 
     from jaxacct import demo
 

@@ -20,11 +20,11 @@ _COINS = 1  # stream of random numbers beside that of the run
 def measure(settings: Settings, plan: Plan, confidence: float = 0.95) -> Audit:
     """Trains again on the records chosen by fair coins, and guesses the coins from what the run releases.
 
-    A record's score is how much the released sums point along its own clipped gradient, less what the other records
+    A record's score is how far the released sums point along its own clipped gradient, less what the other records
     contribute on average, summed over the steps. The adversary knows all records, and every released sum.
 
     Args:
-      settings, plan: those of the run.
+      settings, plan: the settings and the plan of the run.
       confidence: the confidence of the audit.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The data, and batches in pieces that are padded to one size."""
+"""The data, and batches that are cut into pieces padded to one size."""
 
 import math
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class Digits(NamedTuple):
 
 
 def load_digits() -> Digits:
-    """The digits that come with scikit-learn: nothing is downloaded. The range of pixels, 0 to 16, is public."""
+    """The digits that come with scikit-learn (no download is needed). The range of pixels, 0 to 16, is public."""
     from sklearn import datasets, model_selection  # type: ignore[import-untyped]
 
     images, labels = datasets.load_digits(return_X_y=True)
@@ -31,7 +31,7 @@ def load_digits() -> Digits:
 
 
 def piece_size(num_records: int, num_steps: int, num_selected: int) -> int:
-    """The number of rows that fits nearly every batch: a binomial's mean and four standard deviations."""
+    """A number of rows that fits nearly every batch: a binomial's mean plus four standard deviations."""
     rate = num_selected / num_steps
     spare = _SPARE * math.sqrt(num_records * rate * (1.0 - rate))
     return min(num_records, math.ceil(num_records * rate + spare))
@@ -43,6 +43,6 @@ def draw(run: training.Epoch, num_records: int, seed: int, size: int) -> trainin
 
 
 def filled(batch: training.Batch) -> training.Batch:
-    """The pieces of a batch that hold records, which come first: usually one, and one even if there are no records."""
+    """The pieces of a batch that hold records, which come first: usually one piece, and one even without records."""
     number = max(1, int(batch.mask.any(axis=1).sum()))
     return training.Batch(batch.indices[:number], batch.mask[:number])

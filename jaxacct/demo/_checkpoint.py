@@ -30,7 +30,7 @@ def save(folder: Path, state: Any, settings: Settings, plan: Plan) -> None:
 
 
 def refuse_to_overwrite(folder: Path) -> None:
-    """Raises ValueError if a run is stored there: its count of noise releases would be lost."""
+    """Raises ValueError if a run is stored in `folder`, since its count of noise releases would be lost."""
     if (folder / _NAME).exists():
         raise ValueError(f"checkpoint={str(folder)!r} holds a run: resume it, or name another folder")
 
@@ -39,8 +39,8 @@ def load(folder: Path, like: Any, settings: Settings, plan: Plan) -> Any:
     """The state that was saved, in the form of `like`.
 
     Raises:
-      ValueError: if there is none; if it was begun with other settings. Epochs are charged as they were run, and the
-        accounting assumes that the length was not chosen after looking at the model.
+      ValueError: if there is no saved run, or if it was begun with other settings. Epochs are charged as they were run,
+        and the accounting assumes that the length was not chosen after looking at the model.
     """
     from flax import serialization
 

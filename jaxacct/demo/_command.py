@@ -18,7 +18,7 @@ _INTERRUPTED = 130  # as a shell counts SIGINT
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One clear line instead of the usage in front of it."""
+        """Prints one clear line, without the usage in front of it."""
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 

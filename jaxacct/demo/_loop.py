@@ -86,7 +86,7 @@ def _show(bar: Any, epsilon: float, accuracies: NDArray[Any]) -> None:
 
 
 def _train(trainer: _Trainer, plan: Plan, state: State, keep: Callable[[State], None]) -> State:
-    """Trains until the guard sets its flag, or Ctrl-C: the state is replaced as a whole or not at all."""
+    """Trains until the guard sets its flag, or until Ctrl-C: the state is replaced as a whole or not at all."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     num_steps, done = trainer.settings.num_steps, _steps_done(state)
@@ -111,15 +111,15 @@ def run(
     resume: bool = False,
     audit: bool = False,
 ) -> Outcome:
-    """Trains until the budget is spent, showing epsilon on the way; prints the privacy statement of the run.
+    """Trains until the budget is spent, showing epsilon on the way, and prints the privacy statement of the run.
 
-    Needs the packages of ``pip install 'jaxacct[demo]'``.
+    The packages of ``pip install 'jaxacct[demo]'`` are needed.
 
     Args:
       settings: what to run; None for the defaults.
-      out: where to save the picture; None for none.
+      out: where to save the picture; None for no picture.
       checkpoint: folder in which the run is saved, after every epoch and on Ctrl-C; None to save nothing.
-      resume: whether to continue the run saved there.
+      resume: whether to continue the run that is saved in `checkpoint`.
       audit: whether to train again after the run, each record included or not by a fair coin, and measure how well the
         coins can be guessed; the result is printed beside the certified interval, and drawn beside the picture.
 
@@ -127,8 +127,8 @@ def run(
       An `Outcome`, also of a run that was interrupted.
 
     Raises:
-      ValueError: if the budget does not afford one epoch; if `checkpoint` holds a run and `resume` is false, or none to
-        resume, or one with other settings.
+      ValueError: if the budget does not afford one epoch; if `checkpoint` holds a run although `resume` is false, or if
+        it holds no run to resume, or one with other settings.
     """
     settings = Settings() if settings is None else settings
     folder = None if checkpoint is None else Path(checkpoint)

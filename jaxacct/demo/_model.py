@@ -1,4 +1,4 @@
-"""The network, and the optimizer that clips its gradients, adds the noise, counts it and stops."""
+"""The network, and the optimizer that clips its gradients, adds the noise, counts the releases and stops."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,14 +16,14 @@ _MOMENTUM = 0.9  # share of the last step that the next one keeps
 
 
 def make_network() -> Any:
-    """A hidden layer between 64 pixels and 10 digits: a Flax module."""
+    """A Flax module with a hidden layer between 64 pixels and 10 digits."""
     from flax import linen
 
     return linen.Sequential([linen.Dense(_HIDDEN), linen.tanh, linen.Dense(10)])
 
 
 def loss_of(network: Any) -> Callable[[Any, jax.Array, jax.Array], jax.Array]:
-    """The loss of one record, of (params, image, label)."""
+    """The loss of one record, as a function of (params, image, label)."""
 
     def loss(params: Any, image: jax.Array, label: jax.Array) -> jax.Array:
         return optax.softmax_cross_entropy_with_integer_labels(network.apply(params, image), label)

@@ -48,7 +48,7 @@ def _draw_accuracy(ax: Any, settings: Settings, accuracies: NDArray[Any]) -> Non
 
 
 def _draw_epsilon(ax: Any, settings: Settings, plan: Plan) -> None:
-    """This run, Poisson sampling, and batches that the adversary knows: the same noise, each record as often."""
+    """This run, Poisson sampling, and batches known to the adversary: the same noise, each record used as often."""
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
     from jaxacct.plot import scheme_color
@@ -56,7 +56,7 @@ def _draw_epsilon(ax: Any, settings: Settings, plan: Plan) -> None:
     allocation, step, num_steps = settings.allocation(), settings.allocation().mechanism, settings.num_steps
     begun = np.arange(1, plan.num_epochs + 1)
     known = Composed(step, settings.num_selected * begun)
-    # unlike an epoch, Poisson sampling is charged step by step, which shows in the first epoch most
+    # unlike an epoch, Poisson sampling is charged step by step, which shows most in the first epoch
     counts = np.unique(np.concatenate([np.geomspace(1, num_steps, 6).astype(int), num_steps * begun]))
     poisson = PoissonSampled(step, settings.num_selected / num_steps, counts)
 

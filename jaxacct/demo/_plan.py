@@ -1,4 +1,4 @@
-"""What a run may release, and what each step costs: decided before training, from public numbers alone."""
+"""What a run may release, and what each step costs, both decided before training from public numbers alone."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -15,12 +15,12 @@ from jaxacct.special import shown
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What defines a run, all of it public but the seed, which stands for the randomness that must stay secret.
+    """What defines a run: all of it is public but the seed, which stands for the randomness that must stay secret.
 
     Args:
       target_epsilon: float > 0, the budget.
       target_delta: float in (0, 1).
-      noise_multiplier: float > 0, standard deviation of the noise on the sum over the clipping norm.
+      noise_multiplier: float > 0, standard deviation of the noise on the sum, divided by the clipping norm.
       num_steps: whole number >= 1, steps in one epoch.
       num_selected: whole number in [1, num_steps], steps that a record joins in one epoch.
       num_epochs: whole number >= 1, the most epochs to train for; None for as many as the budget affords.
@@ -64,11 +64,11 @@ class Plan(NamedTuple):
 
     @property
     def max_releases(self) -> int:
-        """Noise releases of the whole run: where the guard stops."""
+        """The number of noise releases of the whole run, after which the guard stops it."""
         return self.num_epochs * self.run.num_steps
 
     def spent(self, count: int) -> float:
-        """Epsilon of `count` noise releases, looked up."""
+        """Epsilon of `count` noise releases, from the table."""
         return float(self.epsilons[-(-count // self.run.num_steps)])
 
 

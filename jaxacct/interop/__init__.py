@@ -1,6 +1,7 @@
 """Bridges to other packages: dp_accounting both ways, jax_privacy's batch selection strategies, Flower's accounting.
 
-Not imported with jaxacct. What needs dp_accounting imports it at first use: ``pip install 'jaxacct[interop]'``.
+The module is not imported with jaxacct. Functions and classes that need dp_accounting import it at first use: install
+it with ``pip install 'jaxacct[interop]'``.
 """
 
 import importlib
@@ -46,7 +47,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """What subclasses or calls dp_accounting, at first use."""
+    """Imports, at first use, what subclasses or calls dp_accounting."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,4 +1,4 @@
-"""dp_accounting accountants that understand jaxacct's events beside their own."""
+"""dp_accounting accountants that also understand jaxacct's events."""
 
 import math
 import statistics
@@ -35,8 +35,8 @@ _Error = dp_accounting.PrivacyAccountant.CompositionErrorDetails
 _Theirs = dp_accounting.NeighboringRelation
 _ADD_OR_REMOVE = _Theirs.ADD_OR_REMOVE_ONE
 
-# Every mechanism here lets a record take part independently of all others: replaced by one that contributes nothing
-# (zero-out, their REPLACE_SPECIAL) it leaves what its removal leaves.
+# In every mechanism here, a record takes part independently of all others: replacing it by one that contributes nothing
+# (zero-out, their REPLACE_SPECIAL) has the same effect as removing it.
 _RELATIONS = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: (_Theirs.ADD_OR_REMOVE_ONE, _Theirs.REPLACE_SPECIAL),
     NeighboringRelation.REPLACE_ONE: (_Theirs.REPLACE_ONE,),
@@ -71,11 +71,13 @@ def _relation_error(event: Any, own: NeighboringRelation, theirs: Any, *, also: 
 class PLDAccountant(dp_accounting.pld.PLDAccountant):  # type: ignore[misc]
     """dp_accounting's PLD accountant, which also composes `MechanismDpEvent`.
 
-    The composition inside a mechanism is computed here, certified, and handed over as one pessimistic distribution;
-    everything else is dp_accounting's, whose FFT rounding (about 1e-16 absolute in delta) is not counted.
+    The composition inside a mechanism is computed by jaxacct, certified, and handed over as one pessimistic
+    distribution; everything else is computed by dp_accounting, whose FFT rounding (about 1e-16 absolute in delta) is
+    not counted.
 
     Args:
-      neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
+      neighboring_relation: dp_accounting's. Mechanisms for adding or removing a record are accepted under
+        REPLACE_SPECIAL too.
       value_discretization_interval: spacing of the grid of losses, in nats.
 
     >>> import dp_accounting, jaxacct as ja
@@ -105,7 +107,7 @@ class PLDAccountant(dp_accounting.pld.PLDAccountant):  # type: ignore[misc]
 
 
 def _read_at(curve: RdpCurve, orders: NDArray[Any]) -> NDArray[Any]:
-    """A curve at other orders, from above: Renyi divergences do not fall with the order. inf beyond its last order."""
+    """A curve at other orders, from above, since Renyi divergences do not fall with the order; inf beyond its last."""
     order = np.argsort(curve.orders)
     at = np.searchsorted(curve.orders[order], orders)
     values = np.append(np.asarray(curve.values, np.float64)[order], np.inf)
@@ -116,8 +118,10 @@ class RdpAccountant(dp_accounting.rdp.RdpAccountant):  # type: ignore[misc]
     """dp_accounting's Renyi accountant, which also composes `MechanismDpEvent` and `RdpCurveDpEvent`.
 
     Args:
-      orders: Renyi orders, theirs by default; a curve that lacks one of them is read at its next larger order.
-      neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
+      orders: Renyi orders, by default those of dp_accounting; a curve that lacks one of them is read at its next larger
+        order.
+      neighboring_relation: dp_accounting's. Mechanisms for adding or removing a record are accepted under
+        REPLACE_SPECIAL too.
 
     >>> import dp_accounting, jaxacct as ja
     >>> from jaxacct.interop import MechanismDpEvent, RdpAccountant
@@ -148,16 +152,16 @@ class RdpAccountant(dp_accounting.rdp.RdpAccountant):  # type: ignore[misc]
 
 
 class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
-    """jaxacct behind dp_accounting's interface: every answer is that of `jaxacct.epsilon` or `jaxacct.delta`,
-    certified.
+    """jaxacct behind dp_accounting's interface: certified answers by `jaxacct.epsilon` and `jaxacct.delta`.
 
     It takes the events that `from_dp_event` takes, and works in code that knows only dp_accounting, such as its
     calibration or jax_privacy's training accountants.
 
     Args:
-      neighboring_relation: theirs. Mechanisms for adding or removing a record are taken for REPLACE_SPECIAL too.
+      neighboring_relation: dp_accounting's. Mechanisms for adding or removing a record are accepted under
+        REPLACE_SPECIAL too.
       precision: relative width of the answers, as for `jaxacct.epsilon` and `jaxacct.delta`. By default that of these
-        functions, but 1e-6 if dp_accounting's own accountants answer all events too, so that the answers are as tight
+        functions, but 1e-6 if dp_accounting's own accountants support all events too, so that the answers are as tight
         as theirs.
 
     >>> import dp_accounting as dpa
@@ -176,7 +180,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
 
     @property
     def mechanism(self) -> Composed | None:
-        """What was composed so far, None if nothing; for REPLACE_ONE labelled as if for adding or removing a record."""
+        """What was composed so far, or None; for REPLACE_ONE it is labelled as if for adding or removing a record."""
         parts = in_one_relation(tuple(self._counts))
         return Composed(parts, tuple(self._counts.values())) if parts else None
 
@@ -203,12 +207,12 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
 
     @property
     def _asked(self) -> Any:
-        """The mechanism to ask about: one run of one mechanism stands for itself."""
+        """The mechanism to be accounted for: one run of one mechanism stands for itself."""
         alone = len(self._counts) == 1 and set(self._counts.values()) == {1}
         return next(iter(self._counts)) if alone else self.mechanism
 
     def _read(self, event: Any) -> tuple[Any, Any]:
-        """(mechanism that stands for an event under the accountant's adjacency, error): one of them is None."""
+        """(the mechanism that stands for an event under the accountant's adjacency, error): one of them is None."""
         try:
             found = elsewhere(event, _OURS[self.neighboring_relation])
             own = mechanism_of(event) if found is None else found
@@ -225,7 +229,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         return found, None
 
     def get_epsilon(self, target_delta: float) -> float:
-        """The epsilon of everything composed, certified; at a delta of 0 the largest loss, inf if unknown."""
+        """The certified epsilon of everything composed; at a delta of 0, the largest privacy loss, inf if unknown."""
         if self._is_unbounded:
             return math.inf
         if self.mechanism is None or target_delta >= 1.0:
@@ -236,7 +240,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         return self._answer(epsilon, target_delta)
 
     def get_delta(self, target_epsilon: float) -> float:
-        """The delta of everything composed, certified; beyond an epsilon of 600 the delta at 600."""
+        """The certified delta of everything composed; beyond an epsilon of 600, the delta at 600."""
         if self._is_unbounded:
             return 1.0
         if self.mechanism is None:
@@ -251,9 +255,9 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
             return float(ask(self._asked, target, precision=_THEIR_WIDTH))
 
     def get_true_positive_rates(self, false_positive_rates: Any, deltas: Any = None) -> Any:
-        """The largest true positive rates of any test for one record at these false positive rates, certified.
+        """Certified bounds on the true positive rate of any test for one record at these false positive rates.
 
-        ``1 - jaxacct.tradeoff``; `deltas` is ignored, and chosen here.
+        They are ``1 - jaxacct.tradeoff``, upper bounds; `deltas` is ignored: jaxacct chooses the deltas itself.
         """
         del deltas
         rates = np.asarray(false_positive_rates, np.float64)
@@ -268,8 +272,8 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
     def get_gdp_parameter_estimate(self, false_positive_rates: Any = None, deltas: Any = None) -> float:
         """The smallest mu whose Gaussian trade-off covers the true positive rates at these false positive rates.
 
-        An estimate: nothing is checked between the rates or beyond them. As in dp_accounting it is inf if the loss is
-        infinite with a probability above the smallest of the rates, 1e-12 if none are given.
+        It is an estimate: nothing is checked between the rates or beyond them. As in dp_accounting, it is inf if the
+        privacy loss is infinite with a probability above the smallest of the rates, 1e-12 if none are given.
         """
         del deltas
         if self._is_unbounded:

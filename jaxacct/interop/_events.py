@@ -57,13 +57,13 @@ class MechanismDpEvent(dp_event.DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True, eq=False)
 class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
-    """Event for anything whose Renyi divergences lie below a curve, for `jaxacct.interop.RdpAccountant`.
+    """An event for anything whose Renyi divergences lie below a curve, for `jaxacct.interop.RdpAccountant`.
 
     Args:
       curve: an upper bound for one mechanism, with values of shape [A].
 
     Raises:
-      ValueError: if the curve is not an upper bound, holds in one direction only, or is a batch.
+      ValueError: if the curve is not an upper bound, holds in one direction only, or is a batch of curves.
 
     >>> import jaxacct as ja
     >>> from jaxacct.interop import RdpAccountant, RdpCurveDpEvent
@@ -90,13 +90,13 @@ class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
 def from_dp_event(event: Any) -> Any:
     """The mechanism that a dp_accounting event describes, under the mechanism's own adjacency.
 
-    Covers Gaussian, Laplace, discrete Laplace and discrete Gaussian noise, randomized response, exponential mechanism
-    and permute-and-flip, (epsilon, delta) and zCDP guarantees, the best of repeated runs; Poisson-sampled, randomly
-    allocated and (self-)composed events, and `MechanismDpEvent`. Events are recognised by the name of their class, so
-    that those missing from the installed release are read too. Discrete Gaussian noise of unknown dimension counts as
-    its zCDP guarantee. A vector with coordinate-wise (discrete) Laplace noise is no worse than a number of the same L1
-    sensitivity: the coordinates' shifts add up as in group privacy, whose tradeoff is that of their sum, for such
-    noise.
+    These events are covered: Gaussian, Laplace, discrete Laplace and discrete Gaussian noise, randomized response,
+    exponential mechanism and permute-and-flip, (epsilon, delta) and zCDP guarantees, the best of repeated runs;
+    Poisson-sampled, randomly allocated and (self-)composed events, and `MechanismDpEvent`. Events are recognised by the
+    name of their class, so that those missing from the installed release are read too. Discrete Gaussian noise of
+    unknown dimension counts as its zCDP guarantee. A vector with coordinate-wise (discrete) Laplace noise is no worse
+    than a number of the same L1 sensitivity: the coordinates' shifts add up as in group privacy, and for such noise the
+    trade-off function of a group is that of the sum of its shifts.
 
     Args:
       event: a `dp_accounting.DpEvent`.
@@ -105,7 +105,7 @@ def from_dp_event(event: Any) -> Any:
       A mechanism of jaxacct.
 
     Raises:
-      ValueError: if no mechanism here matches an event, which it names.
+      ValueError: if no mechanism here matches an event; the message names the event.
 
     >>> import dp_accounting as dpa
     >>> from jaxacct.interop import from_dp_event
@@ -115,7 +115,7 @@ def from_dp_event(event: Any) -> Any:
     return composed_of(event)
 
 
-# mechanism -> the class of its event, which not every release has, and the fields that it is made from
+# mechanism -> the class of its event, which not every release has, and the fields from which the event is made
 _MADE = {
     "EpsilonDelta": ("EpsilonDeltaDpEvent", ("guaranteed_epsilon", "guaranteed_delta")),
     "ZCdp": ("ZCDpEvent", ("rho", "xi")),
@@ -132,9 +132,9 @@ def _repeated(event: Any, count: Any) -> Any:
 def to_dp_event(mechanism: Mechanism) -> Any:
     """The dp_accounting event for a mechanism that dp_accounting itself can express.
 
-    `Gaussian`, `Laplace`, `PoissonSampled` and `Composed` of them, `DiscreteLaplace`, `ZCdp`, and what the installed
-    release has events for, with concrete scalar fields. Wrap any other in a `MechanismDpEvent`, which the accountants
-    here understand.
+    These are `Gaussian`, `Laplace`, `PoissonSampled` and `Composed` of them, `DiscreteLaplace`, `ZCdp`, and the
+    mechanisms that the installed release has events for, with concrete scalar fields. Wrap any other mechanism in a
+    `MechanismDpEvent`, which the accountants here understand.
 
     Args:
       mechanism: the mechanism.

@@ -1,7 +1,7 @@
-"""A backend of Flower's privacy accounting: its `PrivacyAccountant` protocol, answered by certified bounds here.
+"""A backend for Flower's privacy accounting: its `PrivacyAccountant` protocol with the certified bounds of jaxacct.
 
-Written for flwr 1.42, whose strategies take an ``accountant=``. Flower is imported only where an answer has one of its
-types.
+It is written for flwr 1.42, whose strategies take an ``accountant=``. Flower is imported only where a result has one of
+its types.
 """
 
 import math
@@ -26,11 +26,12 @@ class FlowerAccountant:
     The `sampling_method` of the configuration decides what a round is:
 
     - ``poisson``: `PoissonSampled` at sample_size / population_size; a client is added or removed.
-    - ``without-replacement``: `FixedBatches`; a client is replaced by any other one.
+    - ``without-replacement``: `FixedBatches`; a client is replaced by any other client.
     - ``no-amplification``: `Gaussian`; it is known who took part. A client is added or removed. If a sample has fewer
       clients than the population, another client takes the place of one that is removed, which moves the sum by up to
-      two clipping norms: *half* the noise, unless `leaves_gap` says that the place stays empty. Flower's own backend
-      does not ask: it is right if the place stays empty, or if all clients are sampled.
+      two clipping norms. Such a round counts with *half* the noise, unless `leaves_gap` says that the place stays
+      empty. Flower's own backend does not make this distinction: it is right if the place stays empty, or if all
+      clients are sampled.
 
     Args:
       config: a `flwr.serverapp.PrivacyConfig`.
@@ -80,7 +81,7 @@ class FlowerAccountant:
 
     @property
     def mechanism(self) -> Mechanism | None:
-        """All rounds so far as one mechanism, for `jaxacct.report` and all other questions; None before the first."""
+        """All rounds so far as one mechanism, for `jaxacct.report` and other functions; None before the first round."""
         return self._described(self._ledger)
 
     def compose(self, event: Any, count: int = 1) -> None:
@@ -88,12 +89,12 @@ class FlowerAccountant:
         self._ledger = self._with(event, count)
 
     def get_epsilon(self, delta: float) -> float:
-        """Epsilon of all rounds at `delta`: a certified upper bound; 0 before the first."""
+        """Epsilon of all rounds at `delta`: a certified upper bound; 0 before the first round."""
         check_delta("delta", checked_number("delta", delta))
         return self._epsilon(self._ledger, delta)
 
     def get_delta(self, epsilon: float) -> float:
-        """Delta of all rounds at `epsilon`: a certified upper bound; 0 before the first."""
+        """Delta of all rounds at `epsilon`: a certified upper bound; 0 before the first round."""
         check_epsilon("epsilon", checked_number("epsilon", epsilon))
         run = self.mechanism
         return 0.0 if run is None else float(delta(run, epsilon, precision=self._precision))
@@ -106,7 +107,7 @@ class FlowerAccountant:
         return PrivacySpent(self.get_epsilon(at), at, self.num_releases, _BACKEND)
 
     def would_exceed(self, event: Any, max_epsilon: float | None = None, count: int = 1) -> bool:
-        """Whether `count` further rounds would be above `max_epsilon` at the configuration's delta; none are added."""
+        """Whether `count` more rounds would exceed `max_epsilon` at the configuration's delta; none are added."""
         most = self._config.max_epsilon if max_epsilon is None else max_epsilon
         if most is None:
             raise ValueError("max_epsilon=None must be given, here or in the configuration")
@@ -121,10 +122,10 @@ class FlowerAccountant:
         return {"schema_version": _VERSION, "backend": _BACKEND, "config": self._settings(), "compositions": events}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Continues from what `state_dict` gave, here or of Flower's own backend, for the same configuration.
+        """Continues from a state of `state_dict`, from this class or Flower's own backend, for the same configuration.
 
         Raises:
-          ValueError: if it is not such a state, or has another configuration; what was composed is then left unchanged.
+          ValueError: if `state` is not such a state, or has another configuration; the rounds so far are then kept.
         """
         if not isinstance(state, dict) or state.get("schema_version") != _VERSION:
             raise ValueError(f"state={state!r} must be a state of schema_version {_VERSION}")
@@ -150,7 +151,7 @@ class FlowerAccountant:
         return {name: getattr(value, "value", value) for name, value in values.items()}
 
     def _checked(self, held: tuple[Any, ...]) -> tuple[float, int, int]:
-        """The numbers of an event; raises ValueError unless it is of this population."""
+        """The numbers of an event; raises ValueError unless it is about this population."""
         noise = checked_number("noise_multiplier", held[0])
         check_positive("noise_multiplier", noise)
         population = checked_whole("population_size", held[2], 1, _MOST)

@@ -41,33 +41,33 @@ def _refused(asked: _Asked, reason: str) -> ValueError:
 
 
 def _cycles(asked: _Asked, cycle_length: int) -> int:
-    """The number of steps in which a record that is eligible in every cycle_length-th may take part: whole cycles."""
+    """The number of steps in which a record may take part that is eligible every cycle_length steps: whole cycles."""
     check_count("iterations", asked.strategy.iterations)
     check_count("cycle length", cycle_length)
     return -(-asked.strategy.iterations // cycle_length)
 
 
 def _same_bin(asked: _Asked, cycle_length: int) -> RandomAllocation:
-    """One bin of `cycle_length` for each record, drawn once, and the same in each of c cycles.
+    """One of `cycle_length` bins for each record, drawn once, and the same in each of c cycles.
 
-    Equals one epoch of 1-out-of-cycle_length allocation with the noise divided by sqrt(c). For the record's direction
-    v_i in step i, a unit vector that may depend on all that was released before, y_i the released vector over sigma:
-    the likelihood ratio of bin j against no record is the product over its steps of exp(<v_i, y_i>/sigma - 1/(2
+    This equals one epoch of 1-out-of-cycle_length allocation with the noise divided by sqrt(c). Let v_i be the record's
+    direction in step i, a unit vector that may depend on all that was released before, and y_i the released vector over
+    sigma. The likelihood ratio of bin j against no record is the product over its steps of exp(<v_i, y_i>/sigma - 1/(2
     sigma^2)). Without the record each <v_i, y_i> is standard normal whatever came before, so that the log ratios of
     the bins are independent N(-c/(2 sigma^2), c/sigma^2): those of allocation with noise sigma/sqrt(c). The ratio of
-    the whole run is their mean, as it is there, so the pairs have the same privacy loss in both directions. A
-    shorter v_i is a unit vector one of whose coordinates is withheld, and the steps that a last cycle lacks are
-    withheld too: post-processing, hence an upper bound.
+    the whole run is the mean of the bins' ratios, as in allocation, so the pairs have the same privacy loss in both
+    directions. A shorter v_i is a unit vector one of whose coordinates is withheld, and the steps that a last cycle
+    lacks are withheld too: post-processing, hence an upper bound.
     """
     return SameBins.of(Gaussian(asked.noise_multiplier), cycle_length, _cycles(asked, cycle_length))
 
 
 def _poisson(asked: _Asked, cycle_length: int) -> Any:
-    """A record's group is fixed. If it is known, what is left is Poisson sampling in the steps of that group.
+    """A record's group is fixed. If the group is known, what is left is Poisson sampling in the steps of that group.
 
-    A known group is the worse case, since hockey-stick divergences are convex. If it is secret and uniform, as in
-    independent groups, the record is allocated to one of the groups: the ratio of the run is the mean over the groups
-    of the product over its steps of (1 - q + q Y), with Y as in `_same_bin`.
+    A known group is the worse case, since hockey-stick divergences are convex. If the group is secret and uniform, as
+    in independent groups, the record is allocated to one of the groups: the likelihood ratio of the run is the mean
+    over the groups of the product over a group's steps of (1 - q + q Y), where Y is a step's ratio, as in `_same_bin`.
     """
     check_probability("sampling_prob", asked.strategy.sampling_prob)
     steps = _cycles(asked, cycle_length)
@@ -77,7 +77,7 @@ def _poisson(asked: _Asked, cycle_length: int) -> Any:
 
 
 def _cut(asked: _Asked) -> Any:
-    """Batches that are cut to a largest size, in every step drawn from all records."""
+    """Batches that are cut to a largest size and drawn from all records in every step."""
     strategy = asked.strategy
     if strategy.cycle_length > 1:
         raise _refused(asked, "truncation is analysed where every record may join each step; set cycle_length=1")
@@ -107,10 +107,11 @@ def _cyclic_poisson(asked: _Asked) -> Any:
 def _equal_groups(asked: _Asked, length: int) -> ReplaceOne:
     """A record added to or removed from groups of equal size, n // L, of n records; records left over join no step.
 
-    The split is uniform, and known. Where n // L stays as it is, a record beside those left over takes the place of one
-    of them, or is left over itself: the pair is that of a replaced record, or nothing (hockey-stick divergences are
-    jointly convex). Where n // L changes (n, or n + 1, is a multiple of L), every group has one record more, so that in
-    each of all the steps one record is added, by its coin: no more than a replaced one, which may be empty.
+    The split is uniform, and known. If n // L does not change, the record takes the place of one that is then left
+    over, or is left over itself: the pair is that of a replaced record, or there is no difference (hockey-stick
+    divergences are jointly convex). If n // L changes (n, or n + 1, is a multiple of L), every group has one record
+    more, so that in every step one record is added, by its coin: this costs no more than a replaced record, which may
+    be empty.
     """
     number = asked.num_examples
     if number is None:
@@ -138,17 +139,19 @@ def _min_separation(asked: _Asked) -> Any:
 
 
 def _apart(asked: _Asked) -> Any:
-    """Steps at least b apart, each joined with probability p where the last one is so far back: the best of 3 bounds.
+    """Steps at least b apart, each joined with probability p if the last one is that far back: the best of 3 bounds.
 
-    Given all that was released before, a record joins a step with probability p at most (that it may join, times p),
-    and the pair of a sampled step grows with its probability, both at every epsilon: `PoissonSampled` with p.
+    Given all that was released before, a record joins a step with a probability of at most p (the probability that it
+    may join, times p), and the divergences of a sampled step grow with this probability at every epsilon: hence
+    `PoissonSampled` with p.
 
-    Of b steps in a row a record joins one at most, the j-th of those that it may join with probability w_j = p
-    (1-p)^(j-1), in all W = 1 - (1-p)^b or less. The ratio of b steps is 1 + sum_j w_j (Y_j - 1), Y_j independent of
-    mean 1 without the record, so that its divergences are convex and symmetric in w, and grow with each w_j: the worst
-    is that it may join from the first of them on, and more where w is replaced by what majorizes it weakly. Either
-    everything is in one known step: it is sampled with probability W, in each of the blocks. Or m entries r / m >= p
-    with r >= W: with probability r one of m steps, allocated.
+    Of b steps in a row a record joins at most one: the j-th of those that it may join with probability w_j = p
+    (1-p)^(j-1), any of them with probability W = 1 - (1-p)^b or less. The likelihood ratio of b steps is
+    1 + sum_j w_j (Y_j - 1), where the Y_j are independent and have mean 1 without the record, so that its divergences
+    are convex and symmetric in w, and grow with each w_j. The worst case is that the record may join from the first of
+    these steps on, and replacing w by weights that majorize it weakly is worse still. Either all weight is in one known
+    step, which is sampled with probability W, in each block of b steps. Or m weights are r / m >= p, with r >= W: with
+    probability r the record joins one of m steps, by random allocation.
     """
     strategy = asked.strategy
     noise, prob, apart = Gaussian(asked.noise_multiplier), float(strategy.sampling_prob), int(strategy.min_sep)
@@ -173,11 +176,11 @@ def _apart(asked: _Asked) -> Any:
 
 
 def _random_allocation(asked: _Asked) -> RandomAllocation:
-    """A uniform set of k of all steps, or of those of a record's group, every cycle_length-th step.
+    """A uniform set of k of all steps, or of the steps of a record's group, every cycle_length-th step.
 
     A known group is no more private than a secret one (hockey-stick divergences are convex), and k of n steps are no
-    more private than k of more steps: leave out a uniform one of these, and say which. So the smallest group counts.
-    Where that has fewer than k steps, all of a group's are taken: at most k, and others are withheld.
+    more private than k of more steps: leave out a uniform one of these, and reveal which. So the smallest group counts.
+    If it has fewer than k steps, all steps of a group are taken: at most k, and others are withheld.
     """
     strategy, length = asked.strategy, getattr(asked.strategy, "cycle_length", 1)
     _cycles(asked, length)
@@ -214,7 +217,7 @@ def _users(asked: _Asked) -> Any:
 
 
 def _owners(asked: _Asked) -> Any:
-    """Batches made of the graph of who owns what, which is public and the same in both worlds.
+    """Batches made from the graph of who owns which example, which is public and the same for both neighbours.
 
     A batch holds at most one example of a user, and at most `user_maxpart` batches hold any: that many Gaussian
     releases, whose batches are known. A user who is added or removed changes the graph, and with it all batches.
@@ -229,7 +232,7 @@ def _owners(asked: _Asked) -> Any:
     return ZeroOut(Composed(Gaussian(asked.noise_multiplier), int(asked.strategy.user_maxpart)))
 
 
-# name of the class -> its fields, those that not every release has, and the mechanism
+# name of the class -> its fields, the fields that not every release has, and the mechanism
 _STRATEGIES: dict[str, tuple[frozenset[str], frozenset[str], Callable[[_Asked], Any]]] = {
     "CyclicPoissonSampling": (
         frozenset({"sampling_prob", "iterations", "truncated_batch_size", "cycle_length", "partition_type"}),
@@ -308,34 +311,34 @@ def from_jax_privacy(
     """The mechanism whose analysis covers training with a jax_privacy batch selection strategy.
 
     - `CyclicPoissonSampling`: `PoissonSampled` in the steps of one group; with independent groups, `RandomAllocation`
-      of that, since a record is allocated to one of them. With sampling_prob=1 independent groups are balls in bins,
+      of that, since a record is allocated to one of them. With sampling_prob=1, independent groups are balls in bins,
       and equal groups (a dataset shuffled once) are full participation, without amplification. A record that is added
       to equal groups, or removed, takes the place of one that is left over, or changes the size of all groups:
-      `ReplaceOne` of the former, in the steps of one group or in all steps.
+      `ReplaceOne` of the former mechanism, in the steps of one group or in all steps.
     - `RandomAllocationSampling`: `RandomAllocation` of k of the steps; with a cycle_length, of k of the steps of one
       group.
     - `BallsInBinsSampling`: one epoch of `RandomAllocation` with noise_multiplier / sqrt(number of cycles), since a
-      record's bin is the same in every cycle. With cycle_length=iterations: random allocation over the whole run.
-    - `BMinSepSampling`: one of the two above where they are the same; otherwise the best of three upper bounds:
+      record's bin is the same in every cycle. With cycle_length=iterations, random allocation over the whole run.
+    - `BMinSepSampling`: one of the two above if it is the same; otherwise the best of three upper bounds:
       `PoissonSampled` steps, blocks in which a known step is sampled, and blocks that are a sampled allocation.
     - `FixedBatchSampling`: without replacement, `PoissonSampled` at batch_size / num_examples with half the noise; with
-      replacement, and for zero-out, `FixedBatches`. A `truncated_batch_size` in one cycle: `TruncatedPoisson`.
-    - `UserSelectionStrategy`: its base strategy; records are users, clipped together.
+      replacement, and for zero-out, `FixedBatches`. With a `truncated_batch_size` and one cycle, `TruncatedPoisson`.
+    - `UserSelectionStrategy`: its base strategy; a record is a user, whose examples are clipped together.
     - `MultiOwnerMinSepSampling` (jax_privacy 2.2), for REPLACE_SPECIAL: full participation in `user_maxpart` steps, the
       batches being public. Records are users, with all examples that they own, alone or with others.
 
     `jaxacct.training` counts all iterations of `BallsInBinsSampling` as one run. For a mechanism that has only the
-    steps of one group, or otherwise fewer steps than were run, it would charge each release as a step of its own: give
-    it ``training.Epoch(mechanism, num_steps=strategy.iterations)``, the whole run.
+    steps of one group, or otherwise fewer steps than were run, it would charge each release as a step of its own: pass
+    ``training.Epoch(mechanism, num_steps=strategy.iterations)``, the whole run, instead.
 
     These are upper bounds. Every step is assumed to release the sum of clipped gradients plus fresh Gaussian noise, not
     divided by a realised batch size; or plus the noise of a matrix factorisation (`BandedNoise`), which is covered for
-    balls in bins with any strategy matrix (`BallsInBins`), and for the others if bands are no wider than the distance
-    between a record's steps.
+    balls in bins with any strategy matrix (`BallsInBins`), and for the other strategies if bands are no wider than the
+    distance between a record's steps.
 
     Args:
       strategy: an instance of one of these classes.
-      noise_multiplier: standard deviation of a step's noise over the clipping norm, > 0; or a
+      noise_multiplier: standard deviation of a step's noise divided by the clipping norm, > 0; or a
         `jaxacct.correlated.BandedNoise`.
       num_examples: public number of records (of users under `UserSelectionStrategy`), for fixed and
         truncated batches and equal groups.
@@ -343,7 +346,7 @@ def from_jax_privacy(
         special record contributes nothing (zero-out); the mechanism's add-or-remove answers then hold for it.
 
     Returns:
-      A mechanism of jaxacct, described for add or remove, or `ReplaceOne` or `ZeroOut` of one.
+      A mechanism of jaxacct under add or remove one record, or `ReplaceOne` or `ZeroOut` of such a mechanism.
 
     Raises:
       ValueError: with the reason, if the strategy has no analysis under that adjacency.

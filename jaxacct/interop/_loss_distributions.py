@@ -27,8 +27,9 @@ _MAX_EPSILON = 680.0  # nats: losses beyond it are booked at infinity
 def _on_their_grid(pld: Pld, interval: float) -> dict[int, float]:
     """The masses of an upper bound at multiples of `interval`.
 
-    A mass at a loss l between two grid points is split such that the mean of e^-l is kept. delta is convex in e^-l, so
-    that no hockey-stick divergence falls, alone or composed. All losses are moved up by more than their rounding error.
+    A mass at a loss l between two grid points is split such that the mean of e^-l is kept. Since delta is convex in
+    e^-l, no hockey-stick divergence falls, alone or composed. All losses are moved up by more than their rounding
+    error.
     """
     reach = abs(pld.offset) + pld.step * pld.masses.shape[0]
     losses = pld.losses + _LOSS_ROUNDING * (reach + interval)
@@ -46,15 +47,16 @@ def _on_their_grid(pld: Pld, interval: float) -> dict[int, float]:
 def to_privacy_loss_distribution(*plds: Pld, value_discretization_interval: float = 1e-4) -> Any:
     """The same privacy losses as a pessimistic dp_accounting `PrivacyLossDistribution`.
 
-    Upper bound: it dominates each `Pld` in its direction at every epsilon, so what dp_accounting composes from it does
-    too, up to dp_accounting's own rounding (FFT, about 1e-16 absolute in delta). The error of moving to the grid is of
-    the order of the squared ratio of the interval to the scale of the losses. A privacy profile can be handed over
-    through `jaxacct.dominating_pld`.
+    The result is an upper bound: it dominates each `Pld` in its direction at every epsilon, so what dp_accounting
+    composes from it is an upper bound too, up to dp_accounting's own rounding (FFT, about 1e-16 absolute in delta). The
+    error of moving to the grid is of the order of the squared ratio of the interval to the scale of the losses. A
+    privacy profile can be handed over through `jaxacct.dominating_pld`.
 
     Args:
-      plds: upper bounds for one mechanism, one for each direction, in any order. A single one only if the adjacency
-        makes both directions the same (replace one record).
-      value_discretization_interval: that of the result, in nats, > 0. Accountants compose only equal intervals.
+      plds: upper bounds for one mechanism, one for each direction, in any order. A single one is enough only if the
+        adjacency makes both directions the same (replace one record).
+      value_discretization_interval: the interval of the result, in nats, > 0. Accountants compose only distributions
+        with equal intervals.
 
     Returns:
       A `PrivacyLossDistribution` of dp_accounting, pessimistic.
@@ -103,8 +105,8 @@ def to_privacy_loss_distribution(*plds: Pld, value_discretization_interval: floa
 def _profile(distribution: Any, interval: float) -> NDArray[Any]:
     """Their delta at 0, interval, 2 interval, ..., rounded up, until it no longer falls.
 
-    They take a difference of running sums, U = P[L > epsilon] less e^epsilon Q[L > epsilon], which errs by a part of U.
-    U is at most 1, and at most delta(epsilon - c) / (1 - e^-c) for every c.
+    dp_accounting computes it as a difference of running sums, U = P[L > epsilon] less e^epsilon Q[L > epsilon], with an
+    error that is a fraction of U. U is at most 1, and at most delta(epsilon - c) / (1 - e^-c) for every c.
     """
     infinite = float(distribution.get_delta_for_epsilon(math.inf))
     probe = np.concatenate([[0.0], np.geomspace(interval, _MAX_EPSILON, 300)])
@@ -129,16 +131,16 @@ def from_privacy_loss_distribution(
 ) -> Pld:
     """A `Pld` that dominates a pessimistic dp_accounting `PrivacyLossDistribution`, read through its public methods.
 
-    Upper bound. dp_accounting answers with the larger delta of both directions, so that the result dominates both and
-    serves as either; where the two differ (sampling), its compositions are looser than theirs. It is as sound as the
-    masses that they hold: rounding errors inside their compositions are not undone. Losses beyond 680 are counted as
-    infinite.
+    The result is an upper bound. dp_accounting gives the larger delta of both directions, so that the result dominates
+    both and can be used for either; if the two differ (sampling), its compositions are looser than those of
+    dp_accounting. It is as sound as the masses in `distribution`: rounding errors inside dp_accounting's compositions
+    are not undone. Losses beyond 680 are counted as infinite.
 
     Args:
-      distribution: theirs, made with ``pessimistic_estimate=True``, their default.
-      direction, neighboring_relation: the labels of the result; theirs does not state its adjacency.
-      value_discretization_interval: theirs, in nats: reading at their own grid points loses nothing. Any other is
-        sound.
+      distribution: a distribution of dp_accounting, made with ``pessimistic_estimate=True``, the default.
+      direction, neighboring_relation: the labels of the result; `distribution` does not state its adjacency.
+      value_discretization_interval: the interval of `distribution`, in nats: reading it at its own grid points loses
+        nothing. Any other interval is sound.
 
     Returns:
       A `Pld`, an upper bound in `direction`.

@@ -1,7 +1,7 @@
 """Reads dp_accounting events as mechanisms, by the name of their class and their fields.
 
-An event is recognised by the name of its class, so that one that the installed release of dp_accounting lacks is read
-too; one whose fields are not those listed here is refused.
+An event is recognised by the name of its class, so that classes that the installed release of dp_accounting lacks are
+read too. An event whose fields are not those listed here is rejected.
 """
 
 import dataclasses
@@ -101,7 +101,7 @@ def _selected(event: Any) -> Any:
 
 
 def _response(event: Any) -> RandomizedResponse:
-    """The truth is reported with probability 1 - p + p/k, so with odds 1 + k (1 - p) / p against each other answer."""
+    """The truth is reported with probability 1 - p + p/k: odds of 1 + k (1 - p) / p against each other answer."""
     prob, count = float(event.noise_parameter), int(event.num_buckets)
     if not 0.0 < prob <= 1.0:
         raise ValueError(f"event={event!r}: noise_parameter={prob} must be in (0, 1]")
@@ -140,8 +140,8 @@ def _response_of_nobody(event: Any) -> DiscretePair:
 def _response_as_pair(event: Any) -> DiscretePair:
     """The pair of `RandomizedResponse`, for use beside others in a composition; it is labelled add or remove.
 
-    Rounded to the side of more loss: less mass than it has where both answers are equally likely, and odds that reveal
-    more.
+    It is rounded to the side of more loss: less than its exact mass where both distributions are equal, and odds that
+    reveal more.
     """
     count, odds, told, slack = _answers(event)
     rest = (count - 2.0) * odds * told * (1.0 - slack)
@@ -150,7 +150,7 @@ def _response_as_pair(event: Any) -> DiscretePair:
 
 
 def _discrete_gaussian(event: Any) -> Any:
-    """One number has a pair of its own; of a vector only Renyi divergences are known, no larger than a Gaussian's."""
+    """One number has its own pair; for a vector only Renyi divergences are known, no larger than a Gaussian's."""
     if event.dimension == 1 and float(event.sensitivity).is_integer():
         return DiscreteGaussian(event.sigma, int(event.sensitivity))
     return ZCdp(up(0.5 * (event.sensitivity / event.sigma) ** 2, 8))
@@ -181,9 +181,9 @@ def _gaussian(event: Any) -> Gaussian:
 def _fixed_batch(event: Any) -> PoissonSampled:
     """A uniform batch of B of N records: Poisson sampling at B / N with twice the sensitivity.
 
-    With the record, a batch lacks it with probability 1 - B / N, and is then distributed as without it, or has it in
-    the place of another one, a shift by two clipping norms. Add or remove; the larger of the two data sets has N
-    records or more.
+    With the record, a batch lacks it with probability 1 - B / N, and is then distributed as without it; or the batch
+    has it in the place of another record, which shifts the sum by up to two clipping norms. The adjacency is add or
+    remove one record; the larger of the two data sets has N records or more.
     """
     release = _gaussian(event)
     if not 0 < event.sample_size < event.source_dataset_size:
@@ -251,9 +251,10 @@ _EVENTS: dict[str, tuple[tuple[str, ...], _Read]] = {
     "SingleEpochTreeAggregationDpEvent": (("noise_multiplier", "step_counts"), _tree_by_position),
     "RepeatAndSelectDpEvent": (("event", "mean", "shape"), _selected),
 }
-# What is read otherwise in another adjacency than add or remove, labelled add or remove there too so that it composes.
-# A guarantee, and a sensitivity of scores or of one function, are meant in the adjacency that is asked about; a bound
-# on the norm of each record's values is not: replaced by another, they change by up to twice that.
+# Events that are read differently under an adjacency other than add or remove; the result is labelled add or remove
+# there too, so that it composes. A guarantee, and a sensitivity of scores or of one function, hold under the adjacency
+# that is asked about; a bound on the norm of each record's values does not: if the record is replaced, they change by
+# up to twice that.
 _GIVEN = ("EpsilonDeltaDpEvent", "ZCDpEvent", "DiscreteGaussianDpEvent", "ExponentialMechanismDpEvent")
 _ELSEWHERE: dict[NeighboringRelation, dict[str, _Read]] = {
     _REPLACE: {
@@ -292,7 +293,7 @@ def mechanism_of(event: Any) -> Any:
 
 
 def elsewhere(event: Any, relation: NeighboringRelation) -> Any:
-    """What stands for an event under an adjacency not its mechanism's own, labelled add or remove; None if nothing."""
+    """What stands for an event under an adjacency other than its mechanism's, labelled add or remove; or None."""
     _check_known(event)
     read = _ELSEWHERE.get(relation, {}).get(type(event).__name__)
     return None if read is None else read(event)
@@ -315,7 +316,7 @@ def in_one_relation(mechanisms: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple(ReplaceOne(Gaussian(2.0 * m.noise_multiplier)) if isinstance(m, Gaussian) else m for m in mechanisms)
 
 
-# numbers that an event of any class may hold: what they are called, their range, and the same in words
+# numbers that an event of any class may hold: their names, their range, and the range in words
 _RANGES = {
     "noise_multiplier": ("Noise multiplier", 0.0, math.inf, "non-negative"),
     "sampling_probability": ("Sampling rate", 0.0, 1.0, "in [0, 1]"),
@@ -326,7 +327,7 @@ _RANGES = {
 def check_numbers(event: Any) -> None:
     """Raises ValueError if a number of an event, or of one inside it, is out of its range.
 
-    As in dp_accounting, this is a different error than that of an unsupported event.
+    As in dp_accounting, this is a different error from that for an unsupported event.
     """
     for leaf, _ in leaves_of(event):
         for field, (name, low, high, words) in _RANGES.items():
@@ -339,12 +340,12 @@ def check_numbers(event: Any) -> None:
 
 
 def takes_places(mechanism: Any) -> bool:
-    """Whether records take each other's places, so that replacing one by an empty one differs from removing it."""
+    """Whether records take each other's places, so that replacing a record by an empty one differs from removing it."""
     return isinstance(mechanism, FixedBatches | TruncatedPoisson) or any(map(takes_places, mechanism.wrapped()))
 
 
 def takes_no_part(event: Any) -> bool:
-    """Whether no record ever takes part in what an event runs, so that no privacy is lost whatever it releases."""
+    """Whether no record ever takes part in an event, so that no privacy is lost whatever the event releases."""
     nobody = (
         ("sampling_probability", 0),
         ("num_selected", 0),
@@ -352,7 +353,7 @@ def takes_no_part(event: Any) -> bool:
         ("sample_size", 0),
         ("truncated_batch_size", 0),
         ("dataset_size", 0),
-    )  # or nothing to tell
+    )  # or there is nothing to reveal
     shifts = zip(getattr(event, "sensitivities", (1,)), getattr(event, "sampling_probs", (1,)), strict=False)
     if all(shift == 0 or share == 0 for shift, share in shifts):
         return True

@@ -1,4 +1,4 @@
-"""Every statement of the five papers that does not itself answer a question, one function per statement.
+"""The statements of five papers that `jaxacct.epsilon` and its relatives do not give, one function for each.
 
     random_allocation   Feldman & Shenfeld 2025                     labels RA-
     clones              Feldman, McMillan & Talwar 2021             labels CL-
@@ -9,7 +9,8 @@
 They are for comparing, reproducing and checking: what they say about a mechanism's privacy is never better than the
 answer of `jaxacct.epsilon`. A docstring begins with what the function returns, and its first sentence ends with the
 label under which docs/papers lists the statement. Statements whose file begins with NOT A BOUND are estimates, or
-false. Concrete numbers in, float64 out, whatever the user's settings; not imported with jaxacct.
+false. The functions take concrete numbers and return float64, whatever the user's settings. The module is not imported
+with jaxacct.
 """
 
 import importlib

@@ -1,6 +1,6 @@
-"""Checked arguments of the papers' statements: concrete numbers in, float64 out, whatever the user's settings.
+"""Checks of the arguments of the papers' statements: concrete numbers in, float64 out, whatever the user's settings.
 
-Each function here checks one argument, given the name that an error message shows, and returns it as float64.
+Each function here checks one argument, whose name in error messages it is given, and returns it as float64.
 """
 
 import math
@@ -31,7 +31,7 @@ Floats: TypeAlias = float | Real
 
 
 Bracket: TypeAlias = Ends[Floats]
-"""Two numbers, or arrays of them, with the truth between."""
+"""Two numbers, or arrays of them, between which the true value lies."""
 
 
 class Guarantee(NamedTuple):
@@ -117,7 +117,7 @@ def inner_probability(name: str, value: ArrayLike) -> Real:
 
 
 def number(name: str, value: ArrayLike) -> float:
-    """One number that is not nan, inf included."""
+    """One number that is not nan; it may be inf."""
     array = _concrete(name, value)
     if array.ndim or np.isnan(array):
         raise ValueError(f"{name}={value!r} must be one number")

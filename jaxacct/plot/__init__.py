@@ -1,9 +1,10 @@
-"""Figures of the library's answers, drawn with matplotlib: ``pip install 'jaxacct[plot]'``. Not imported with jaxacct.
+"""Figures of the library's answers, drawn with matplotlib: ``pip install 'jaxacct[plot]'``.
 
-Every function draws on the `ax` that it is given, or on that of a new figure, and returns it: save it with
-``ax.figure.savefig(path)``, or pass axes from pyplot to show them. Nothing global is changed: no rcParams, no pyplot,
-no backend. Lines are certified upper bounds; the shaded area below them reaches down to the certified lower bound. A
-mechanism without certified bounds is refused, not drawn as an estimate. Each scheme always has the same colour.
+The module is not imported with jaxacct. Every function draws on the axes `ax` that it is given, or on those of a new
+figure, and returns them: save the figure with ``ax.figure.savefig(path)``, or pass axes from pyplot to show it. Nothing
+global is changed: no rcParams, no pyplot, no backend. Lines are certified upper bounds; the shaded area below them
+reaches down to the certified lower bound. For a mechanism without certified bounds an error is raised, and no estimate
+is drawn. Each scheme always has the same colour.
 
     import numpy as np
     import jaxacct as ja

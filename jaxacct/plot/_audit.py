@@ -23,13 +23,13 @@ def audit_interval(
     neighboring_relation: NeighboringRelation | str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Axes with a measured lower bound above the certified interval of the run: two rows on one axis of epsilon.
+    """Draws a measured lower bound and, below it, the certified interval of the run: two rows on one axis of epsilon.
 
-    The tip of a mark is the value, and points to where the truth lies: right of the measured value (with its
+    The tip of a mark is the value, and points towards the true epsilon: right of the measured value (with its
     confidence) and of the certified lower bound, left of the certified upper bound.
 
     Args:
-      found: what `jaxacct.audit` found.
+      found: the result of a function of `jaxacct.audit`.
       mechanism: what was run, with scalar fields.
       neighboring_relation: as for `jaxacct.epsilon`.
       ax: empty matplotlib axes; None for those of a new figure.

@@ -1,4 +1,4 @@
-"""Axes that say what they show: a new figure where none is given, labels, scales, ticks, legends."""
+"""Axes that say what they show: new figures, labels, scales, ticks, legends."""
 
 import math
 from typing import Any
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from jaxacct.plot._looks import Look
 
 NO_BOUND = 1e300  # upper bounds from here on are trivial
-_WIDE = 30.0  # ratio of largest to smallest from which an axis is logarithmic
+_WIDE = 30.0  # ratio of the largest to the smallest value from which an axis is logarithmic
 _CURVE = "jaxacct-curve-"  # of group ids, which SVG files keep
 _LINE_STYLES = ("-", "--", "-.", ":")
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
-    """`ax`, or the axes of a new figure, 6 by 4 inches at 100 dots an inch, which is not registered with pyplot."""
+    """`ax`, or the axes of a new figure of 6 by 4 inches at 100 dots an inch, which is not registered with pyplot."""
     if ax is None:
         new: Axes = Figure(figsize=(6.0, 4.0), dpi=100, layout="constrained").add_subplot()
         new.grid(alpha=0.3, linewidth=0.6)
@@ -50,12 +50,12 @@ def line_style(ax: Axes, look: Look, label: str | None) -> dict[str, Any]:
 
 
 def num_curves(ax: Axes) -> int:
-    """How many of our lines `ax` shows."""
+    """How many lines drawn by this package `ax` shows."""
     return sum((line.get_gid() or "").startswith(_CURVE) for line in ax.get_lines())
 
 
 def scale_axis(ax: Axes, axis: Any) -> None:
-    """Makes an axis logarithmic if all data so far are positive and span decades; never back to linear."""
+    """Makes an axis logarithmic if all data so far are positive and span decades; it never becomes linear again."""
     low, high = ax.dataLim.intervalx if axis is ax.xaxis else ax.dataLim.intervaly
     if axis.get_scale() == "linear" and math.isfinite(high) and low > 0 and high >= _WIDE * low:
         set_log(ax, axis)
@@ -64,7 +64,7 @@ def scale_axis(ax: Axes, axis: Any) -> None:
 def set_log(ax: Axes, axis: Any) -> None:
     """Makes an axis logarithmic, with plain numbers as ticks, at 1, 2 and 5 of each decade if there are few.
 
-    It stays linear if nothing positive was drawn, as where delta is 0.
+    It stays linear if nothing positive was drawn, as when delta is 0.
     """
     if (ax.dataLim.intervalx if axis is ax.xaxis else ax.dataLim.intervaly)[1] <= 0:
         return
@@ -75,7 +75,7 @@ def set_log(ax: Axes, axis: Any) -> None:
 
 
 class _FewDecades(LogLocator):
-    """Ticks at most digits within a decade, at 1, 2 and 5 within three, else at powers of ten."""
+    """Ticks at most digits within one decade, at 1, 2 and 5 within three decades, else at powers of ten."""
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         decades = math.log10(vmax) - math.log10(vmin) if 0 < vmin < vmax else math.inf
@@ -97,13 +97,13 @@ def tick_text(value: float) -> str:
 
 
 def whole_ticks(axis: Any, values: NDArray[Any]) -> None:
-    """Ticks at whole numbers only, where a linear axis counts something."""
+    """Ticks at whole numbers only, for a linear axis that counts something."""
     if axis.get_scale() == "linear" and np.all(values == np.floor(values)):
         axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def add_legend(ax: Axes) -> None:
-    """A legend above the axes, where it hides no data; drawn anew with each line."""
+    """A legend above the axes, where it hides no data; it is drawn anew with each line."""
     handles, labels = ax.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))  # one for each label
     wide = 0.065 * max(map(len, labels)) + 0.45  # inches, of the longest entry
@@ -136,7 +136,7 @@ def check_grid(name: str, values: Any) -> NDArray[Any]:
 
 
 def plain_ticks(*axes: Axes) -> None:
-    """Gives the logarithmic axes of your own figure the ticks of these figures: plain numbers, not crowded.
+    """Gives the logarithmic axes of your own figure the ticks of this package's figures: plain numbers, not crowded.
 
     >>> from matplotlib.figure import Figure
     >>> from jaxacct import plot

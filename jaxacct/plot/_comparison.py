@@ -19,7 +19,7 @@ _BELOW_COLOR = "#777777"
 # The tip is the value, and points to where the truth is.
 _MARKS = {Bound.UPPER: markers.CARETLEFT, Bound.LOWER: markers.CARETRIGHT, Bound.ESTIMATE: "d"}
 _SHIFT = 0.2  # of a row, between its middle and a direction
-# what is smaller or larger than the answer by these factors stands at the margin, in digits: it would squeeze the rest
+# values smaller or larger than the answer by these factors are written at the margin: they would squeeze the rest
 _SMALL, _LARGE = 0.05, 8.0
 
 
@@ -34,19 +34,19 @@ def comparison(
 ) -> Axes:
     """`compare` as a picture: a row for each method, with both directions, the tightest bound first.
 
-    Methods are sorted by their bound in the deciding direction, the one with the larger upper bound; then come methods
-    that bound only the other direction, then lower bounds.
+    Methods are sorted by their bound in the deciding direction, which is the one with the larger upper bound; then come
+    methods that bound only the other direction, then lower bounds.
 
-    The tip of a mark is the value, and points to where the truth lies: left of an upper bound, right of a lower one.
-    Filled marks bound the removal of a record, open ones its addition. The vertical line is the answer: the larger of
+    The tip of a mark is the value, and points towards the true value: left of an upper bound, right of a lower bound.
+    Filled marks bound the removal of a record, open marks its addition. The vertical line is the answer: the larger of
     the directions' least upper bounds. Values off the scale are written at the margin.
 
     Args:
       mechanism: a mechanism with scalar fields.
       target_delta, target_epsilon, precision: as for `compare`.
       entries: what `compare` returned for the same arguments, to avoid computing it again.
-      ax: empty matplotlib axes; None for those of a new figure. Others need room for the methods' names, as in a figure
-        with ``layout="constrained"``.
+      ax: empty matplotlib axes, with room for the methods' names, as in a figure with ``layout="constrained"``; None
+        for those of a new figure.
 
     Returns:
       The axes.
@@ -92,7 +92,7 @@ def _answer(entries: Sequence[Entry]) -> float:
 
 
 def _rows(entries: Sequence[Entry]) -> list[str]:
-    """The methods from top to bottom: by the deciding direction, then those of the other one, then lower bounds."""
+    """The methods from top to bottom: those of the deciding direction, those of the other one, then lower bounds."""
     answer = _answer(entries)
     sides = {d: _answer([e for e in entries if e.direction is d]) for d in {e.direction for e in entries}}
     decisive = {d for d, value in sides.items() if value == answer}
@@ -151,7 +151,7 @@ def _at_margin(ax: Axes, x: float, y: float, text: str, style: dict[str, Any]) -
 
 
 def _set_limits(ax: Axes, low: float, high: float, margins: tuple[float, float], *, is_log: bool) -> None:
-    """From `low` to `high` with margins in widths of that; logarithmic where it must be, or they are far apart."""
+    """Limits from `low` to `high`, with margins in widths of that range; logarithmic if needed, or if far apart."""
     if is_log:  # a linear axis could show the small values
         set_log(ax, ax.xaxis)
     scale_axis(ax, ax.xaxis)

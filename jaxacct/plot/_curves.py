@@ -36,7 +36,7 @@ from jaxacct.plot._axes import (
 from jaxacct.plot._fields import maker, words_for
 from jaxacct.plot._looks import look_of
 
-_VISIBLE = 0.05  # relative width of an interval from which its band is told in the legend
+_VISIBLE = 0.05  # relative width of an interval from which the legend mentions its band
 _FEW = 30  # values up to which the computed points are marked
 
 
@@ -57,15 +57,15 @@ def epsilon_curve(
     with the returned axes to draw another scheme.
 
     Args:
-      mechanism: a mechanism with scalar fields; or a function that makes one from a value, where more than one field
+      mechanism: a mechanism with scalar fields; or a function that makes one from a value, if more than one field
         depends on it: ``lambda t: PoissonSampled(Gaussian(1.0), sampling_prob=1 / t, num_steps=t)``.
-      field: name of a numeric field, anywhere in the mechanism's description; if there are several of that name, with
-        its path (``"mechanisms.0.noise_multiplier"``). For a function, the name of its argument.
+      field: name of a numeric field, anywhere in the mechanism's description; if there are several of that name, its
+        path (``"mechanisms.0.noise_multiplier"``). For a function, the name of its argument.
       values: float array [N], N >= 2, in the range that the field allows.
       target_delta: float in (0, 1).
       precision: relative width of the intervals, as for `epsilon_interval`; None for 1 %, which may take seconds for
-        each value; inf for the quick methods' upper bounds only, milliseconds for all.
-      label: name in the legend; None for the scheme's.
+        each value; inf for the upper bounds of the quick methods only, which takes milliseconds for all values.
+      label: name in the legend; None for the scheme's name.
       ax: matplotlib axes; None for those of a new figure.
 
     Returns:
@@ -114,7 +114,7 @@ def delta_profile(
 ) -> Axes:
     """Certified delta against epsilon, on a logarithmic scale: the privacy profile.
 
-    Line and shade as for `epsilon_curve`.
+    The line and the shaded area are as for `epsilon_curve`.
 
     Args:
       mechanism: a mechanism with scalar fields, or an `RdpCurve`.
@@ -169,7 +169,7 @@ def _draw(ax: Axes, grid: NDArray[Any], ends: Interval, style: dict[str, Any]) -
 def _intervals(questions: Sequence[tuple[Any, float]], ask: Any, width: float, precision: float | None) -> Interval:
     """Both ends for each (mechanism, target)."""
     with warnings.catch_warnings():
-        if precision is None:  # nobody asked for a width
+        if precision is None:  # no width was asked for
             warnings.simplefilter("ignore", PrecisionWarning)
         found = [ask(mechanism, target, precision=width) for mechanism, target in questions]
     return Interval(*(np.array(ends, np.float64) for ends in zip(*found, strict=True)))
@@ -187,7 +187,7 @@ def _is_two_sided(mechanism: Mechanism | RdpCurve, precision: float | None) -> b
 
 
 def _stacked(runs: Sequence[Any]) -> Any:
-    """The mechanisms as one with array fields, so that they are answered by one program."""
+    """The mechanisms as one with array fields, so that one program computes them all."""
     return _trees.map_leaves(lambda *leaves: np.array(leaves), *runs)
 
 

@@ -23,13 +23,13 @@ _SPAN = 30.0  # a slider reaches this many times below and above where it begins
 _STEPS = 60  # of a slider
 _POINTS = 25  # epsilons of the curve
 _WIDTH = 0.5  # relative, of its deltas if the quick methods would be expensive
-_DOTS = 90  # to the inch
+_DOTS = 90  # dots per inch
 
 
 def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
-    """Sliders for the fields of `mechanism`, with the privacy curve and the statement, which follow them.
+    """Sliders for the fields of `mechanism`, with the privacy curve and the statement, which follow the sliders.
 
-    The curve is delta against epsilon, certified; its mark is the answer at `target_delta`, and below it is the
+    The curve is the certified delta against epsilon; its mark is the answer at `target_delta`, and below it is the
     statement that `jaxacct.report` makes. Each move of a slider recomputes both, in milliseconds if answers are exact.
 
     Args:
@@ -37,7 +37,7 @@ def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
       target_delta: float in (0, 1), the initial position of that slider.
 
     Returns:
-      An ipywidgets box, which a notebook shows; its `mechanism` is the one that the sliders describe.
+      An ipywidgets box, which a notebook shows; its attribute `mechanism` is the one that the sliders describe.
 
     Raises:
       ImportError: without ipywidgets: ``pip install 'jaxacct[explore]'``.
@@ -82,7 +82,7 @@ def explore(mechanism: Mechanism, target_delta: float = 1e-6) -> Any:
 
 
 def _still(widgets: Any) -> type:
-    """A class for a column of widgets, shown as a picture where there are no widgets, as on a documentation page."""
+    """A class for a column of widgets, shown as a picture if widgets cannot be shown, as on a documentation page."""
 
     class Explorer(widgets.VBox):  # type: ignore[misc]
         def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _look(widgets: Any) -> dict[str, Any]:
 
 
 def _slider(widgets: Any, spec: FieldSpec, start: float) -> Any:
-    """A slider from a fraction to a multiple of its initial value, in even ratios, within the field's range."""
+    """A slider from a fraction to a multiple of its initial value, in equal ratios, within the field's range."""
     if not start:  # no ratio leads away from 0
         high = 1.0
         return widgets.FloatSlider(

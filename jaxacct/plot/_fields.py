@@ -1,4 +1,4 @@
-"""The field that is swept: how its values make mechanisms, and what an axis calls it."""
+"""The field that is swept: how mechanisms are made from its values, and its axis label."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from jaxacct.mechanisms._fields import find_field, spec_at, with_fields
 
 
 def words_for(mechanism: Mechanism, field: str) -> str:
-    """The axis label for `field` of `mechanism`; if it has no such field, the name in words.
+    """The axis label for `field` of `mechanism`; if there is no such field, the name in words.
 
     >>> from jaxacct.mechanisms import Gaussian, RandomAllocation
     >>> run = RandomAllocation(Gaussian(1.0), num_steps=100)

@@ -1,4 +1,4 @@
-"""One name and one colour for each scheme, so that it looks the same in every figure."""
+"""One name and one colour for each scheme, so that a scheme looks the same in every figure."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,14 @@ from jaxacct.mechanisms._base import Mechanism, not_a_mechanism
 
 
 class Look(NamedTuple):
-    """What a scheme is called in a legend, and its colour."""
+    """The name of a scheme in a legend, and its colour."""
 
     name: str
     color: str
 
 
-# Names state an adjacency other than adding or removing a record. Colours: Okabe and Ito's palette, told apart with any
-# of the usual kinds of colour vision.
+# Names state an adjacency other than adding or removing a record. Colours: Okabe and Ito's palette, which can be told
+# apart with any of the usual kinds of colour vision.
 _UNAMPLIFIED = "#404040"
 _OTHER = "#56B4E9"
 _COLORS = {
@@ -41,8 +41,8 @@ def look_of(mechanism: Mechanism | RdpCurve) -> Look:
 def scheme_color(mechanism: Mechanism | RdpCurve) -> str:
     """The colour in which `mechanism` is drawn, by its scheme: ``#rrggbb``.
 
-    Random allocation is blue, Poisson sampling vermilion, shuffling green, shuffled check-ins purple, whole-data noise
-    grey, a composition of different schemes orange.
+    Random allocation is blue, Poisson sampling vermilion, shuffling green, shuffled check-ins purple, noise without
+    sampling grey, and a composition of different schemes orange.
 
     >>> import jaxacct as ja
     >>> from jaxacct import plot

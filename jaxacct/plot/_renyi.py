@@ -41,7 +41,7 @@ def rdp_curve(
       mechanism: a mechanism with scalar fields.
       orders: float array [A], each > 1.
       target_delta: float in (0, 1), or None.
-      label: name in the legend; None for the scheme's.
+      label: name in the legend; None for the scheme's name.
       ax: matplotlib axes; None for those of a new figure.
 
     Returns:

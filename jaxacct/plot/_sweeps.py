@@ -40,16 +40,16 @@ class _Sweep(Protocol):
 def sweep_result(found: _Sweep, *, ax: Axes | None = None) -> Axes | tuple[Axes, ...]:
     """Draws a sweep of one field as a line, of two as lines or a map with contours, of three in panels.
 
-    With two fields, each value of the shorter one gets a line; if it has more than six values, both span a map. With
-    three fields, each value of the shortest one gets a panel, all on one scale. Points without a bound, or not reached,
-    are left out.
+    With two fields, each value of the field with fewer values gets a line; if it has more than six values, the two
+    fields span a map. With three fields, each value of the field with the fewest values gets a panel, and all panels
+    share one scale. Points without a bound, or not reached, are left out.
 
     Args:
       found: what `jaxacct.sweep` returned; zipped fields are drawn against the first of them.
-      ax: matplotlib axes; None for those of a new figure. Panels make their own.
+      ax: matplotlib axes; None for those of a new figure. Panels are drawn on axes of their own.
 
     Returns:
-      The axes; of panels, a tuple of them.
+      The axes; for panels, a tuple of axes.
 
     Raises:
       ValueError: if there are more than three fields, or too many panels.
@@ -154,7 +154,7 @@ def _edges(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _round_values(low: float, high: float) -> list[float]:
-    """1, 2 and 5 of each decade; powers of ten only where there are many."""
+    """1, 2 and 5 of each decade; powers of ten only if there are many decades."""
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     digits = _DIGITS if len(decades) <= 5 else _DIGITS[:1]
     return [digit * 10.0**decade for decade in decades for digit in digits]

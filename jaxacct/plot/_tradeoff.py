@@ -1,4 +1,4 @@
-"""What a membership test can reach: trade-off and ROC curves."""
+"""What a membership test can achieve: trade-off and ROC curves."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,13 +29,13 @@ def tradeoff_curve(
 ) -> Axes:
     """The smallest false negative rate of any test of whether one record took part, against its false positive rate.
 
-    The line is `tradeoff`'s certified lower bound: no test has a pair of error rates below it. The diagonal is what
-    guessing achieves, which is all that is possible under perfect privacy.
+    The line is the certified lower bound of `tradeoff`: no test has a pair of error rates below it. The diagonal is
+    what guessing achieves, which is all that is possible under perfect privacy.
 
     Args:
       mechanism: a mechanism with scalar fields, or an upper `Pld`.
       false_positive_rates: float array [N] in [0, 1], N >= 2; None for all of [0, 1].
-      label: name in the legend; None for the scheme's.
+      label: name in the legend; None for the scheme's name.
       ax: matplotlib axes; None for those of a new figure.
       measure, target: a calibration target to mark, as for `jaxacct.calibrate`: a point for a true positive rate,
         otherwise the line that the curve must not cross.
@@ -75,8 +75,9 @@ def roc_curve(
 ) -> Axes:
     """The largest true positive rate of any test of whether one record took part, on logarithmic axes.
 
-    ``1 - tradeoff``, a certified upper bound: what membership inference can reach at the small false positive rates
-    that matter. Arguments and errors are as for `tradeoff_curve`, but rates must be > 0; None for 1e-6 to 1.
+    The line is ``1 - tradeoff``, a certified upper bound: what membership inference can achieve at the small false
+    positive rates that matter. Arguments and errors are as for `tradeoff_curve`, but rates must be > 0; None is for
+    1e-6 to 1.
 
     >>> import jaxacct as ja
     >>> from jaxacct import plot
@@ -107,7 +108,7 @@ def _mark(
     rates: NDArray[Any],
     height: Callable[[NDArray[Any]], NDArray[Any]],
 ) -> None:
-    """Marks the target, at `height` of its false negative rates."""
+    """Marks the target, at the height that `height` gives for its false negative rates."""
     if measure is None and target is None:
         return
     if measure is None or target is None:
@@ -128,7 +129,7 @@ def _checked(rates: Any) -> NDArray[Any]:
 
 
 def _finish(ax: Axes, x: list[float], y: list[float]) -> None:
-    """The diagonal, once, and the legend."""
+    """Draws the diagonal, once, and the legend."""
     if all(line.get_label() != _GUESSING for line in ax.get_lines()):
         ax.plot(x, y, color="#999999", linestyle=":", linewidth=1.0, label=_GUESSING, zorder=1.0)
     add_legend(ax)

@@ -1,4 +1,4 @@
-"""One question at every point of a grid."""
+"""Sweeps: epsilon, delta or a measure at every point of a grid."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from jaxacct.sweeping._run import Chunk, SweepRun
 from jaxacct.sweeping._tables import needed
 from jaxacct.workers import FailedChunk, Workers, one_thread, workers_of
 
-# points in a chunk where one program answers them all, on the CPU (seconds at most) and elsewhere
+# points in a chunk where one program computes them all, on the CPU (seconds at most) and elsewhere
 _LANES, _LANES_ELSEWHERE = 128, 1024
-_PAUSE = 1.0  # seconds after which a file is given the rows that are done
-_MANY = 256  # from so many points on, programs are compiled for speed
+_PAUSE = 1.0  # seconds after which the rows that are done are written to the file
+_MANY = 256  # points from which programs are compiled for speed
 
 __all__ = [
     "FailedChunk",
@@ -73,38 +73,39 @@ def sweep(
 
     Args:
       mechanism: a mechanism with scalar fields. Its values of the fields in `grid` are ignored and may be None.
-      grid: field name -> one-dimensional array. Names as in `jaxacct.calibrate`; "target_delta" or "target_epsilon"
+      grid: field name -> one-dimensional array. Names are as in `jaxacct.calibrate`; "target_delta" or "target_epsilon"
         sweeps the target.
-      target_delta: float in (0, 1), for epsilons; or
-      target_epsilon: float >= 0, for deltas; or
-      measure: a measure of `jaxacct.measures`, for its values; no target, method, direction, precision or orders then.
+      target_delta: float in (0, 1), to compute epsilons; or
+      target_epsilon: float >= 0, to compute deltas; or
+      measure: a measure of `jaxacct.measures`, to compute its values, without a target, method, direction, precision or
+        orders.
       method, direction, precision: as for `jaxacct.epsilon`.
-      orders: Renyi orders, to answer by `jaxacct.rdp` at these orders alone: one program, no other method.
+      orders: Renyi orders, to use `jaxacct.rdp` at these orders alone: one program, and no other method.
       neighboring_relation: as for `jaxacct.epsilon`.
       layout: "product": every combination is a point; "zipped": the arrays have one length and are paired up.
-      chunk_size: points in one chunk. None for 128 on the CPU and 1024 elsewhere; where NumPy answers on the host, 128,
-        16 or 1, depending on how much time answering points together saves. Chunks of these sizes are saved every
-        second; chunks of a given size are each saved when done.
+      chunk_size: points in one chunk. None for 128 on the CPU and 1024 elsewhere; for methods that NumPy computes on
+        the host, 128, 16 or 1, depending on how much time is saved by computing points together. Chunks of these sizes
+        are saved every second; if a size is given, each chunk is saved when it is done.
       mesh: devices over which the points of each chunk are spread: one accelerator or more, also of several processes
-        (`jax.distributed`; every process makes the same call, process 0 writes). Compiled programs answer there, as
-        inside `jit`: without `precision` and `method`, by the method "laws" if the mechanism has them, whose upper
-        bounds are within 0.3 % of the certified upper bound on the host at nearly all settings.
-      executor: what answers the chunks: any `concurrent.futures.Executor` (a `ProcessPoolExecutor` of spawned
+        (`jax.distributed`; every process makes the same call, and process 0 writes). There compiled programs are used,
+        as inside `jit`: without `precision` and `method`, the method "laws" if the mechanism has it, whose upper bounds
+        are within 0.3 % of the certified upper bound on the host at nearly all settings.
+      executor: what computes the chunks: any `concurrent.futures.Executor` (a `ProcessPoolExecutor` of spawned
         processes, Dask's ``client.get_executor()``, mpi4py's, loky's), a function that makes one, a `Workers` that also
         says how it is used, or a number of processes on this machine. None for this process and, on the CPU, a process
-        for each core if the remaining points would take long. On processors of one kind, answers and file are the same
-        to the last bit whichever is used.
-      progress: True for a tqdm bar, or lines on standard error without tqdm; or a function of (done, total).
-      out: path of a file of comma-separated values, written as chunks are done; its settings are in "PATH.json" beside
-        it. Chunks that finish out of order wait in a second file beside it, "PATH.later".
-      resume: whether to continue the sweep in `out`, if that exists. The result is the same to the last bit.
+        for each core if the remaining points would take long. On processors of one kind, the values and the file are
+        the same to the last bit whichever is used.
+      progress: True for a tqdm bar, or for lines on standard error without tqdm; or a function of (done, total).
+      out: path of a file of comma-separated values, which is written as chunks are done; its settings are in
+        "PATH.json" beside it. Chunks that finish out of order wait in a second file beside it, "PATH.later".
+      resume: whether to continue the sweep in `out`, if that file exists. The result is the same to the last bit.
 
     Returns:
       A `SweepResult`.
 
     Raises:
-      ValueError: if an argument is out of range, a name unknown or ambiguous, or `out` exists (without `resume`) or
-        holds another sweep (with it).
+      ValueError: if an argument is out of range, if a name is unknown or ambiguous, or if `out` exists (without
+        `resume`) or holds another sweep (with `resume`).
       SweepInterrupted: a KeyboardInterrupt that holds the part that is done.
       SweepFailedError: if chunks failed permanently on an executor; it lists them, and holds the others.
 

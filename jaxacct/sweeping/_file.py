@@ -1,4 +1,4 @@
-"""The file of a sweep: rows in order, safe on disk; beside it its settings, and what was answered out of order."""
+"""The file of a sweep: its rows in order, with the settings and the chunks done out of order in files beside it."""
 
 import json
 import os
@@ -16,14 +16,14 @@ def check_folder(name: str, path: str | os.PathLike[str]) -> None:
     """Checks that a file can be written to `path`.
 
     Args:
-      name: what the path is called in the error.
+      name: the name of the path in the error message.
       path: the path of the file.
 
     Returns:
       None.
 
     Raises:
-      ValueError: if it is not a path, or its directory does not exist or cannot be written to.
+      ValueError: if `path` is not a path, or its directory does not exist or cannot be written to.
 
     >>> from jaxacct.sweeping import check_folder
     >>> check_folder("out", "found.csv")
@@ -41,7 +41,7 @@ def settings_path(path: str | os.PathLike[str]) -> str:
 
 
 def write_settings(path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
-    """Writes the settings beside a file of rows, whole or not at all."""
+    """Writes the settings beside a file of rows, either completely or not at all."""
     begun = f"{settings_path(path)}.part"
     with open(begun, "w", encoding="utf-8") as file:
         file.write(json.dumps(settings, sort_keys=True, indent=2) + "\n")
@@ -69,7 +69,7 @@ class SweepFile:
     """Rows of comma-separated text below one line of names; the settings are in "PATH.json" (`settings_path`).
 
     Chunks that finish out of order wait in a second file, "PATH.later", with a line "number,value,value,.." for each,
-    until all rows before them are written. It is removed when the sweep is complete.
+    until all rows before them are written. That file is removed when the sweep is complete.
 
     Args:
       path: the path of the file.
@@ -94,10 +94,10 @@ class SweepFile:
         return self._path
 
     def begin(self, found: NDArray[Any] | None, later: dict[int, NDArray[Any]], *, resume: bool) -> None:
-        """Makes the files hold the header, the rows of `found` (what `read` returned) and the chunks of `later`.
+        """Makes the files hold the header, the rows of `found` (which `read` returned) and the chunks of `later`.
 
         Raises:
-          ValueError: if there is a file already and it is not to be resumed.
+          ValueError: if there is a file already and `resume` is false.
         """
         if found is not None:
             size = len(self._header) + sum(map(len, rows(self._grid.points(0, found.size), found)))
@@ -140,7 +140,7 @@ class SweepFile:
         return self._checked(lines)
 
     def read_later(self) -> dict[int, NDArray[Any]]:
-        """The values of the whole chunks that were answered out of order, by their number."""
+        """The values of the whole chunks that were computed out of order, by their number."""
         found: dict[int, NDArray[Any]] = {}
         try:
             with open(self._path + _LATER, "rb") as file:
@@ -179,7 +179,7 @@ class SweepFile:
         return f"out={self._path!r} holds another sweep: {changes or 'other columns'}"
 
     def append(self, start: int, values: NDArray[Any]) -> None:
-        """Adds the rows of the points from `start` on; called again after an interrupt, it begins at the same place."""
+        """Adds the rows of the points from `start` on; after an interrupt, a new call begins at the same place."""
         points = self._grid.points(start, start + values.size)
         data = "".join(rows(points, values)).encode()
         os.truncate(self._path, self._end)
@@ -187,7 +187,7 @@ class SweepFile:
         self._end += len(data)
 
     def keep(self, chunks: dict[int, NDArray[Any]]) -> None:
-        """Writes chunks that were answered out of order to the second file."""
+        """Writes chunks that were computed out of order to the second file."""
         lines = [f"{number},{','.join(map(repr, values.tolist()))}\n" for number, values in chunks.items()]
         if not self._has_later:
             with open(self._path + _LATER, "wb") as file:

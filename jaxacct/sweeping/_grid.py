@@ -29,7 +29,7 @@ class Layout(enum.Enum):
 class Grid:
     """The points of a sweep: named axes, in order; the last one varies fastest.
 
-    `labels` are the names of columns where they are not those of the axes.
+    `labels` are the names of the columns that differ from the names of their axes.
     """
 
     axes: dict[str, NDArray[Any]]
@@ -53,7 +53,7 @@ class Grid:
         return tuple(self.labels.get(name, name) for name in self.axes)
 
     def at(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """The axes' values at the points of these numbers."""
+        """The axes' values at the points with these numbers."""
         places = np.unravel_index(numbers, self.shape)
         places = places if self.layout is Layout.PRODUCT else places * len(self.axes)
         return {name: axis[i] for (name, axis), i in zip(self.axes.items(), places, strict=True)}
@@ -70,12 +70,12 @@ def rows(points: dict[str, NDArray[Any]], values: NDArray[Any]) -> Iterator[str]
 
 
 def column_of(quantity: str, bound: Bound) -> str:
-    """The name of the column of answers: estimates have another one, so that they are not taken for bounds."""
+    """The name of the column of answers, which for estimates is another one, so that they are not taken for bounds."""
     return f"{quantity}_estimate" if bound is Bound.ESTIMATE else quantity
 
 
 def grid_settings(grid: Grid, bound: Bound) -> dict[str, Any]:
-    """The settings of a grid in a file: layout and axes, [name, column, type, values]; the rows hold zipped values."""
+    """The settings of a grid in a file: layout and axes, [name, column, type, values]; rows hold the zipped values."""
     inside = grid.layout is Layout.PRODUCT
     axes = [
         [name, column, values.dtype.str, values.tolist() if inside else None]

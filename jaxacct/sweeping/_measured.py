@@ -16,7 +16,7 @@ from jaxacct.sweeping._question import SweptQuestion, swept
 
 @dataclasses.dataclass(frozen=True)
 class Measured(SweptQuestion):
-    """A measure of `jaxacct.measures`, asked at one point after the other."""
+    """A measure of `jaxacct.measures`, computed at one point after the other."""
 
     measure: Measure
 
@@ -46,7 +46,7 @@ class Measured(SweptQuestion):
         return self.measure.bound
 
     def is_on_lanes(self, points: dict[str, NDArray[Any]]) -> bool:
-        """Never: each point is answered by itself."""
+        """Never: each point is computed by itself."""
         del points
         return False
 

@@ -1,4 +1,4 @@
-"""How far a sweep has come."""
+"""The progress of a sweep."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ _INTERVAL = 1.0  # seconds between lines
 
 
 class Progress:
-    """Reports how many points are done: by tqdm if it is installed, else on standard error; or to a function.
+    """Reports how many points are done: by tqdm if it is installed, else on standard error, or by calling a function.
 
     Args:
       wanted: whether to report, or a function ``(done, total) -> None``.

@@ -1,4 +1,4 @@
-"""What a sweep asks at each point."""
+"""What a sweep computes at each point."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import UNKNOWN, find_field, spec_at, with_fields
 from jaxacct.sweeping._grid import Grid
 
-_BRACKETED_TOGETHER = 16  # points, by a method of the host that can: a second at most, and nearly what more would spare
-_AT_ONCE = 128  # points that a method answers in less than a millisecond each: the question costs as much
+_BRACKETED_TOGETHER = 16  # points, by a method of the host that can: a second at most; more would save little more time
+_AT_ONCE = 128  # points that a method computes in less than a millisecond each: the question costs as much
 _TARGETS = {"target_delta": Query.EPSILON, "target_epsilon": Query.DELTA}
 
 
@@ -31,10 +31,10 @@ class SweptQuestion:
     """`jaxacct.epsilon` or `jaxacct.delta`, with its fixed arguments.
 
     Attributes:
-      mechanism: its values of the swept fields are ignored.
+      mechanism: the mechanism; its values of the swept fields are ignored.
       paths: axis name -> keys of the field; targets have none.
       query: EPSILON or DELTA.
-      target: its fixed value; None where it is swept.
+      target: the fixed value of the target; None if it is swept.
     """
 
     mechanism: Mechanism
@@ -48,7 +48,7 @@ class SweptQuestion:
 
     @property
     def quantity(self) -> str:
-        """What is asked for."""
+        """The name of the quantity that is computed."""
         return self.query.value
 
     @property
@@ -82,7 +82,7 @@ class SweptQuestion:
         return found.low if named(question).bound is Bound.LOWER else found.high
 
     def _asked(self, mechanism: Mechanism, target: Any) -> Question:
-        """The question about some points; the method may be a lower bound."""
+        """The question at some points; the method may be a lower bound."""
         question = question_of(
             mechanism,
             self.query,
@@ -94,24 +94,24 @@ class SweptQuestion:
         return dataclasses.replace(question, wants_lower=self.method is not None)
 
     def bound(self, points: dict[str, NDArray[Any]]) -> Bound:
-        """What the answers are, by the methods at one point."""
+        """The kind of bound that the answers are, from the methods at one point."""
         if self.method is None:
             return Bound.UPPER
         mechanism, target = self.at({name: values[0].item() for name, values in points.items()})
         return named(self._asked(mechanism, target)).bound
 
     def is_on_lanes(self, points: dict[str, NDArray[Any]]) -> bool:
-        """Whether one program answers many points at once."""
+        """Whether one program computes many points at once."""
         mechanism, target = self.at(points)
         if self.orders is not None:
             return True
         return all(isinstance(step.method, LaneMethod) for step in plan(self._asked(mechanism, target)))
 
     def num_at_once(self, points: dict[str, NDArray[Any]]) -> int:
-        """The number of points that are answered together on the host: as many as save time and take a second or two.
+        """The number of points that are computed together on the host: as many as save time and take a second or two.
 
-        It depends on the question alone, since points that are answered together may differ in their last digits from
-        points that are answered one by one.
+        It depends on the question alone, since points that are computed together may differ in their last digits from
+        points that are computed one by one.
         """
         method = plan(self._asked(*self.at(points)))[0].method
         if not isinstance(method, BracketMethod):
@@ -121,13 +121,13 @@ class SweptQuestion:
         return _AT_ONCE if method.cost is Cost.MICROSECONDS and len(method.ends) > 1 else 1
 
     def axes_in_words(self) -> dict[str, dict[str, str]]:
-        """What the axes are called, and the units of those that have one."""
+        """The names of the axes in words, and the units of those that have one."""
         specs = {name: spec_at(self.mechanism, keys) for name, keys in self.paths.items()}
         units = {name: spec.unit for name, spec in specs.items() if spec.unit}
         return {"words": {name: spec.words for name, spec in specs.items()}, "units": units}
 
     def settings(self) -> dict[str, Any]:
-        """Everything besides the grid that decides the answers, as JSON."""
+        """Everything besides the grid that determines the answers, as JSON."""
         leaves, structure = _trees.flatten(with_fields(self.mechanism, dict.fromkeys(self.paths.values(), UNKNOWN)))
         return {
             "version": __version__,
@@ -143,7 +143,7 @@ class SweptQuestion:
 
 
 def swept(mechanism: Mechanism, grid: Grid) -> dict[str, tuple[Any, ...]]:
-    """axis name -> keys of the field; raises ValueError where fields are named twice, or others are not scalars."""
+    """axis name -> keys of the field; raises ValueError if fields are named twice, or other fields are not scalars."""
     paths = {name: find_field(mechanism, name) for name in grid.axes if name not in _TARGETS}
     if len(set(paths.values())) < len(paths):
         raise ValueError(f"grid names a field twice: {list(paths)}")

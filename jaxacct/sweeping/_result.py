@@ -20,19 +20,19 @@ _ROWS_SHOWN = 10  # of a notebook's table
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class SweepResult:
-    """Answers on a grid.
+    """The values of a quantity at the points of a grid.
 
     Attributes:
       quantity: "epsilon" or "delta", or the name of a measure.
-      grid: its axes and how they combine.
+      grid: the axes of the grid, and how they combine.
       values: float64 of the grid's shape. If a sweep was interrupted, points that were not reached hold the trivial
         bound (epsilon inf, delta 1; 0 for a lower bound).
       bound: what the values are: upper bounds, lower bounds or estimates.
-      num_done: how many points were answered.
-      target: the delta, or the epsilon, that was asked about; None if it was swept.
-      answered: bool [number of points], which points were answered, in the order of `to_numpy`; None for the first
-        `num_done`.
-      question: what was asked, as JSON: version, mechanism, numbers, method, direction, precision, orders, and the
+      num_done: the number of points that were computed.
+      target: the target delta or epsilon; None if it was swept.
+      answered: bool [number of points], which points were computed, in the order of `to_numpy`; None if these are the
+        first `num_done`.
+      question: what was computed, as JSON: version, mechanism, numbers, method, direction, precision, orders, and the
         words and units of the axes.
       num_again: the number of chunks that were sent to an executor again.
 
@@ -55,7 +55,7 @@ class SweepResult:
     num_again: int = 0
 
     def __repr__(self) -> str:
-        """In a line: what was asked, and over which axes."""
+        """One line: what was computed, and over which axes."""
         given = "delta" if self.quantity == "epsilon" else "epsilon"
         at = "" if self.target is None else f" at {given} = {self.target:g}"
         done = "" if self.num_done == self.grid.size else f"{self.num_done} of "
@@ -64,7 +64,7 @@ class SweepResult:
         return f"<SweepResult: {self.bound.value}s of {self.quantity}{at}, {points}: {axes}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the first points as a table, and lines over the first axis where there are one or two."""
+        """For notebooks: the first points as a table and, with one or two axes, lines over the first axis."""
         columns = self.columns()
         rows = list(zip(*(column[:_ROWS_SHOWN].tolist() for column in columns.values()), strict=True))
         cells = [[str(value) for value in row] for row in rows]
@@ -80,9 +80,9 @@ class SweepResult:
         return table(tuple(columns), cells, repr(self).strip("<>")) + picture
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The axes' values and, last, the answer at every point that was answered, [num_done] each.
+        """The axes' values and, last, the value at every point that was computed, [num_done] each.
 
-        The answers' column has the name of the quantity; for estimates "epsilon_estimate" or "delta_estimate".
+        The column of values has the name of the quantity; for estimates, "epsilon_estimate" or "delta_estimate".
         """
         numbers = np.arange(self.num_done) if self.answered is None else np.flatnonzero(self.answered)
         points = dict(zip(self.grid.columns, self.grid.at(numbers).values(), strict=True))
@@ -97,20 +97,21 @@ class SweepResult:
         return records.view(np.recarray)
 
     def to_pandas(self) -> Any:
-        """A pandas data frame, one row for each point; its `attrs` are the question; pandas must be installed."""
+        """A pandas data frame with one row for each point; its `attrs` are the question. pandas must be installed."""
         return _tables.frame(self.columns(), self.settings())
 
     def to_xarray(self) -> Any:
-        """An xarray array: axes by name, with words and units, the question as attributes; xarray must be installed.
+        """An xarray array of named axes, with words and units, and the question as attributes.
 
-        The axes are dimensions if every combination is a point, and coordinates of "point" if they are zipped.
+        xarray must be installed. The axes are dimensions if every combination is a point, and coordinates of "point" if
+        they are zipped.
         """
         return _tables.labelled(self.quantity, self.grid, self.values, self.settings())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Writes a line of names and one for each point, and the settings as JSON beside it, in "PATH.json".
+        """Writes a line of names and a line for each point, and the settings as JSON in a file beside it, "PATH.json".
 
-        `pandas.read_csv(path)` and spreadsheets read it as it is; every number reads back as itself.
+        `pandas.read_csv(path)` and spreadsheets read the file as it is; every number reads back as itself.
         """
         points = self.columns()
         column, values = points.popitem()
@@ -120,12 +121,12 @@ class SweepResult:
         write_settings(path, self.settings())
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Writes the columns as a Parquet file, the settings among its metadata; pyarrow must be installed."""
+        """Writes the columns as a Parquet file, with the settings in its metadata; pyarrow must be installed."""
         _tables.write_parquet(path, self.columns(), self.settings())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "SweepResult":
-        """What `to_csv`, `to_parquet` or `jaxacct.sweep` wrote to `path`, also of a sweep that was interrupted.
+        """The result that `to_csv`, `to_parquet` or `jaxacct.sweep` wrote to `path`, also of an interrupted sweep.
 
         For a zipped layout, the points in the file are the grid.
 
@@ -135,13 +136,13 @@ class SweepResult:
         return cls(**_tables.read(path))
 
     def plot(self, ax: Any = None) -> Any:
-        """`jaxacct.plot.sweep_result` of this: a line, lines, a map with contours, or panels; needs matplotlib."""
+        """Draws this result by `jaxacct.plot.sweep_result`: lines, a map with contours, or panels; needs matplotlib."""
         from jaxacct.plot import sweep_result
 
         return sweep_result(self, ax=ax)
 
     def settings(self) -> dict[str, Any]:
-        """The question, and what is needed to restore this result from a table of its points, as JSON."""
+        """The question and whatever is needed to restore this result from a table of its points, as JSON."""
         return {
             **self.question,
             "quantity": self.quantity,

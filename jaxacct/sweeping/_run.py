@@ -1,4 +1,4 @@
-"""The loop over the chunks of a sweep, wherever they are answered."""
+"""The loop over the chunks of a sweep, wherever they are computed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from jaxacct.sweeping._result import SweepFailedError, SweepInterrupted, SweepRe
 from jaxacct.workers import FailedChunk, Spread, Workers, num_cores, workers_of
 
 _LOOK = 2.0  # seconds of work here after which more processes are considered
-_START = 10.0  # seconds that they take to start, import and compile: twice what two of them took on a busy machine
-_GAIN = 0.8  # they are used if they take at most this share of the time left
+_START = 10.0  # seconds that processes take to start, import and compile: twice what two took on a busy machine
+_GAIN = 0.8  # processes are used if they take at most this share of the time left
 _MOST_PROCESSES = 16  # each takes 170 MB, and what its programs need
 
 
@@ -33,13 +33,13 @@ _Answers = Generator[tuple[int, NDArray[Any]] | None, None, None]
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """What is asked about one chunk: a pure function of its points, the same on every machine of one kind.
+    """What is computed for one chunk: a pure function of its points, the same on every machine of one kind.
 
     Attributes:
       ask: the question.
-      size: the size of a full chunk; shorter ones are padded with their last point, since another size would need
-        another program. 0 if each point is answered by itself.
-      is_of_many: whether the sweep has so many points that compiling programs for speed pays off, also for small
+      size: the size of a full chunk; shorter chunks are padded with their last point, since another size would need
+        another program. 0 if each point is computed by itself.
+      is_of_many: whether the sweep has so many points that compiling programs for speed pays off, even for small
         chunks.
     """
 
@@ -57,16 +57,16 @@ class Chunk:
 
 @dataclasses.dataclass(frozen=True)
 class SweepRun:
-    """A sweep: what is asked, where, and how.
+    """A sweep: what is computed, where, and how.
 
     Attributes:
-      chunk: what is asked about one chunk.
-      bound: what the answers are.
+      chunk: what is computed for one chunk.
+      bound: the kind of bound that the answers are.
       settings: the question, as JSON.
       is_shared: whether several processes of `jax.distributed` may take part.
       pause: seconds after which finished rows are written to the file.
-      workers: what answers the chunks; None for this process.
-      may_use_cores: whether processes of this machine may join where that is faster.
+      workers: what computes the chunks; None for this process.
+      may_use_cores: whether processes of this machine may join if that is faster.
     """
 
     chunk: Chunk
@@ -114,7 +114,7 @@ class SweepRun:
         return self.grid.points(start, min(start + self.chunk_size, self.grid.size))
 
     def _answers(self, numbers: NDArray[Any], outcome: _Outcome) -> _Answers:
-        """(number, answers) of chunks as they are done; None now and then if that takes long."""
+        """(number, answers) of each chunk when it is done, and None now and then if that takes long."""
         if self.workers is not None:
             yield from self._spread(self.workers, numbers, outcome)
             return
@@ -162,7 +162,7 @@ class SweepRun:
 
 @dataclasses.dataclass
 class _Outcome:
-    """Of an executor: the chunks that failed permanently, and how many were sent again."""
+    """The chunks that failed permanently on an executor, and how many were sent again."""
 
     failed: tuple[FailedChunk, ...] = ()
     num_again: int = 0
@@ -181,7 +181,7 @@ class _SoFar:
         self._new: list[int] = []  # chunks that are in neither file
 
     def open(self, file: SweepFile | None, *, resume: bool) -> SweepFile | None:
-        """The file, made or read; None for processes that do not write."""
+        """The file, which is made or read; None for processes that do not write."""
         if file is None:
             return None
         found, later = (file.read(), file.read_later()) if resume else (None, {})
@@ -197,7 +197,7 @@ class _SoFar:
         return writer
 
     def _writer(self, file: SweepFile) -> SweepFile | None:
-        """The file, for the one process that writes; none writes before all have read."""
+        """The file, for the one process that writes, once all processes have read it."""
         if not self._run.is_shared or jax.process_count() == 1:
             return file
         from jax.experimental.multihost_utils import sync_global_devices
@@ -206,7 +206,7 @@ class _SoFar:
         return file if jax.process_index() == 0 else None
 
     def missing(self) -> NDArray[Any]:
-        """The numbers of the chunks that are not answered."""
+        """The numbers of the chunks that are not done."""
         return np.flatnonzero(~self.answered[:: self._run.chunk_size])
 
     def take_in(self, number: int, values: NDArray[Any]) -> None:
@@ -240,7 +240,10 @@ class _SoFar:
 
 
 def _worth_it(here: float, cores_used: float) -> Workers | None:
-    """Processes of this machine for the work left (seconds here, cores used), or None if they would gain little."""
+    """Processes of this machine for the work that is left, or None if they would save little.
+
+    The work takes `here` seconds in this process, which uses `cores_used` cores.
+    """
     number = min(num_cores(), _MOST_PROCESSES)
     there = _START + here * max(1.0, cores_used) / number
     is_alone = multiprocessing.current_process().daemon or jax.process_count() > 1 or jax.default_backend() != "cpu"

@@ -1,4 +1,4 @@
-"""Results of sweeps as tables of other packages and as files, and back."""
+"""Conversion of results of sweeps to tables of other packages and to files, and back."""
 
 import importlib
 import importlib.util
@@ -30,7 +30,7 @@ def needed(package: str) -> Any:
       The module.
 
     Raises:
-      ImportError: if it is not installed; it says how to install it.
+      ImportError: if the package is not installed; the message says how to install it.
 
     >>> from jaxacct.sweeping import needed
     >>> needed("numpy").__name__
@@ -68,7 +68,7 @@ def labelled(quantity: str, grid: Grid, values: NDArray[Any], settings: dict[str
 
 
 def write_parquet(path: str | os.PathLike[str], columns: dict[str, NDArray[Any]], settings: dict[str, Any]) -> None:
-    """Writes the columns, and the settings among the metadata."""
+    """Writes the columns, with the settings in the metadata."""
     needed("pyarrow")
     pyarrow, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
     metadata = {_KEY: json.dumps(settings, sort_keys=True).encode()}
@@ -113,7 +113,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _worst(quantity: str) -> float:
-    """The upper bound that always holds; raises ValueError for a quantity that no sweep answers."""
+    """The upper bound that always holds; raises ValueError for a quantity that no sweep computes."""
     return KINDS[quantity].worst if quantity in KINDS else Query(quantity).worst
 
 

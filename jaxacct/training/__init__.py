@@ -1,8 +1,8 @@
-"""Private training loops built on optax: batches, clipping and noise as the description says, and what they cost.
+"""Private training loops built on optax: batches, clipping and noise follow one description, which gives their cost.
 
-A run is described once. Batches are drawn, records clipped and noise added as the description says; the optimizer's
-state counts releases in one small int32 array, with no privacy arithmetic. Epsilon is computed on the host, from the
-counts and the description, whenever you ask for it.
+A run is described once. Batches are drawn, records are clipped and noise is added as the description says; the
+optimizer's state counts noise releases in one small int32 array, and does no privacy arithmetic. Epsilon is computed on
+the host, from the counts and the description, whenever you ask for it.
 
     import optax
     import jaxacct as ja
@@ -15,10 +15,10 @@ counts and the description, whenever you ask for it.
     ...                             # optimizer.update(records, state, params, mask=mask), in jit, scan or shard_map
     print(training.report(opt_state, data, target_delta=1e-6))
 
-Where another library clips and adds the noise, `count_releases` counts what it releases. It cannot check the following,
-which are up to the user: that the noise has the stated standard deviation, that gradients were clipped, and that
-batches were drawn as the mechanism says, one for each release or as many as the counter was told. The count of releases
-made after the last saved checkpoint is lost in a crash.
+If another library clips and adds the noise, `count_releases` counts its releases. It cannot check the following, which
+are up to the user: that the noise has the stated standard deviation, that gradients were clipped, and that batches were
+drawn as the mechanism says, one for each release, or as many as the counter was told. In a crash, the count of the
+releases made after the last saved checkpoint is lost.
 """
 
 from jaxacct.training._accumulation import accumulated

@@ -7,16 +7,17 @@ from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.training._batches import Batches
 from jaxacct.training._noise import Phase, phases_of
 
-MOST_BATCHES = 512  # of one release: the number of those that a record is in is listed
+MOST_BATCHES = 512  # in one release: each number of batches that a record may be in is listed
 
 
 def accumulated(run: Mechanism | Batches, *, batches: int) -> Mechanism:
     """The mechanism in which each noise release covers `batches` sampled batches of `run`, added up before the noise.
 
     This is what ``optax.MultiSteps(count_releases(noise), batches, use_grad_mean=False)`` releases; the noise
-    multiplier is the noise over the clipping norm of one record in one batch. Under Poisson sampling with probability q
-    a record is in Binomial(batches, q) of the batches, and adds as many clipping norms: a `MixtureOfGaussians`. Under
-    random allocation of one step an epoch, with or without a schedule, it is in one of num_steps / batches releases.
+    multiplier is the standard deviation of the noise divided by the clipping norm of one record in one batch. Under
+    Poisson sampling with probability q, a record is in Binomial(batches, q) of the batches, and contributes as many
+    clipping norms: a `MixtureOfGaussians`. Under random allocation of one step an epoch, with or without a schedule, it
+    is in one of num_steps / batches releases.
 
     One sampled batch that is cut into pieces is not such a release, but one of `run` itself: see `private_gradients`.
 
@@ -28,8 +29,8 @@ def accumulated(run: Mechanism | Batches, *, batches: int) -> Mechanism:
       A mechanism with one step for each noise release.
 
     Raises:
-      ValueError: if `batches` is out of range, does not divide the number of steps, or if no analysis of such releases
-        is known: for other than Gaussian noise, several steps an epoch, or batches of a fixed size.
+      ValueError: if `batches` is out of range or does not divide the number of steps, or if no analysis of such
+        releases is known: for noise other than Gaussian, several steps an epoch, or batches of a fixed size.
 
     >>> import jaxacct as ja
     >>> from jaxacct import training
@@ -48,7 +49,7 @@ def accumulated(run: Mechanism | Batches, *, batches: int) -> Mechanism:
 
 
 def ways_of(phase: Phase, count: int, batches: int) -> tuple[Parts, ...]:
-    """Descriptions of the first `count` releases of `batches` batches each, each valid by itself."""
+    """Alternative descriptions of the first `count` releases of `batches` batches each; each is valid by itself."""
     ways = phase.releases(count * batches)
     if batches == 1:
         return ways

@@ -10,7 +10,7 @@ from jaxacct._validate import check_positive, check_probability, checked_number
 from jaxacct.training._noise import checked_clip, rounded_up
 
 _FARTHEST = 2.0**30  # how far a clipping norm may go from where it began
-_UP = 1.0 + 2.0**-40  # of a quotient with a root
+_UP = 1.0 + 2.0**-40  # rounds up a quotient with a root
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,13 +19,15 @@ class AdaptiveClipping:
 
     Andrew, Thakkar, McMahan & Ramaswamy 2021, "Differentially private learning with adaptive clipping" (arXiv
     1905.03871). Each step also releases how many records were within the norm, as a sum of +1/2 for those that were and
-    -1/2 for those that were not, plus N(0, count_noise^2). Counted in halves, a record moves that sum by 1/2; with ones
-    and zeros it would move it by 1, and need twice the noise. The two releases of one batch together have
+    -1/2 for those that were not, plus N(0, count_noise^2). A record moves this sum by 1/2; with ones and zeros it would
+    move the sum by 1, and twice the noise would be needed. The two releases of one batch together are as private as one
+    with noise multiplier sigma, where
 
-        1/sigma^2 = 1/sigma_gradients^2 + 1/(2 count_noise)^2,
+        1/sigma^2 = 1/sigma_gradients^2 + 1/(2 count_noise)^2
 
-    (Theorem 1 there; `Composed` inside `PoissonSampled` says why it holds under sampling), so the gradients get more
-    noise, such that `run`, with its sigma, describes both. Then norm <- norm exp(-learning_rate (share - quantile)).
+    (Theorem 1 there; see `Composed` inside `PoissonSampled` for why it holds under sampling). The gradients therefore
+    get more noise, so that `run`, with its sigma, describes both releases. The norm is then updated by
+    norm <- norm exp(-learning_rate (share - quantile)).
 
     Args:
       initial: the first clipping norm, in [2^-64, 2^64].
@@ -57,7 +59,7 @@ class AdaptiveClipping:
             check_positive("count_noise", checked_number("count_noise", self.count_noise))
 
     def noise_of_count(self, batch_size: float) -> float:
-        """Standard deviation of the noise on the sum of halves, as a float32 that is not below it."""
+        """Standard deviation of the noise on the sum of halves, rounded up to a float32."""
         return rounded_up(batch_size / 20.0 if self.count_noise is None else float(self.count_noise))
 
     def of_gradients(self, noise: float, batch_size: float) -> float:

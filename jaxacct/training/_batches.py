@@ -33,11 +33,11 @@ from jaxacct.training._words import Words, secret_bytes
 _MOST_RECORDS = 2**31 - 2  # an index is an int32, and a neighbouring data set has one more record
 _MOST_STEPS = 2**31 - 1  # what the counters count
 _OVERFLOW = 1e-15  # probability that some batch of the run exceeds the size chosen by default
-_ROUND_UP = 1.0 + 2.0**-50  # a product of two doubles, and a sum of two
+_ROUND_UP = 1.0 + 2.0**-50  # rounds up a product of two doubles, and a sum of two
 
 
 class Batch(NamedTuple):
-    """The records of one step, padded: `indices[i]` takes part where `mask[i]` is true, and is 0 where it is not.
+    """The records of one step, padded: `indices[i]` is a record where `mask[i]` is true, and padding, 0, elsewhere.
 
     >>> import numpy as np
     >>> from jaxacct import training
@@ -52,16 +52,16 @@ class Batch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-    """What `batches` returns: a sequence of `Batch`, one for each step; in accounting, the run that they were drawn
-    for.
+    """What `batches` returns: a sequence of `Batch`, one for each step.
 
-    `privacy_spent` and `steps_affordable` take it in place of a mechanism, and then include the cost of truncation.
+    It also stands for the run that the batches were drawn for: `privacy_spent` and `steps_affordable` take it in place
+    of a mechanism, and then include the cost of truncation.
 
     Attributes:
       mechanism: what was described, a mechanism or an `Epoch`.
       num_records: the size of the data set.
       max_batch_size: rows of a batch, padding included, over all shards.
-      shard: (which, of how many) shards of each batch this one is.
+      shard: (index, count): which shard of each batch this is, and of how many.
 
     >>> import jaxacct as ja
     >>> from jaxacct import training
@@ -88,7 +88,7 @@ class Batches:
 
     @property
     def mean_batch_size(self) -> float:
-        """How many records join a step on average, over all shards."""
+        """The average number of records in a step, over all shards."""
         return self.num_records * self._sampling.rate
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class Batches:
     def __getitem__(self, step: int | slice) -> Any:
         """The `Batch` of a step: the same at every call, in every process, before and after an interruption.
 
-        Negative steps count from the end, and a slice gives a list.
+        Negative steps count from the end. A slice gives a list.
 
         Raises:
           IndexError: unless `step` is in [-len(self), len(self)).
@@ -126,17 +126,17 @@ class Batches:
         return self.after(0)
 
     def after(self, num_steps: int) -> Iterator[Batch]:
-        """The batches after the first `num_steps`: those with which a run continues after that many releases."""
+        """The batches after the first `num_steps`, with which a run continues after that many releases."""
         num_steps = checked_whole("num_steps", num_steps, 0, _MOST_STEPS)
         return map(self.__getitem__, range(num_steps, len(self)))
 
     def stacked(self, start: int = 0, stop: int | None = None) -> Batch:
-        """The batches of ``data[start:stop]`` as one `Batch`, with an axis of steps before all others.
+        """The batches of ``data[start:stop]`` as one `Batch`, with a leading axis of steps.
 
-        For ``jax.lax.scan(step, state, data.stacked(0, 100))``, whose body is given one batch after the other.
+        This is for ``jax.lax.scan(step, state, data.stacked(0, 100))``, whose body is given one batch after the other.
 
         Raises:
-          ValueError: if there are none.
+          ValueError: if there are no batches in that range.
 
         >>> import jaxacct as ja
         >>> from jaxacct import training
@@ -150,9 +150,9 @@ class Batches:
         return Batch(*map(np.stack, zip(*found, strict=True)))
 
     def microbatches(self, size: int) -> "Batches":
-        """The same batches, each cut into pieces of `size` rows: its arrays are [pieces, size], padded at the end.
+        """The same batches, each cut into pieces of `size` rows: the arrays are [pieces, size], padded at the end.
 
-        Pieces of one batch make one release together: see `private_gradients`, which takes them as they are.
+        The pieces of one batch together make one release: see `private_gradients`, which takes them as they are.
 
         Raises:
           ValueError: if `size` is not a whole number >= 1.
@@ -169,12 +169,13 @@ class Batches:
     def sampler(self) -> RecordSampler:
         """A sampler for ``grain.DataLoader``: the rows of all batches, to be joined ``batch_size`` at a time.
 
-        The loader takes its shards from `shard`. Its data source is that of `source`, which knows what padding is:
+        The loader takes its shards from `shard`. Its data source must be the one that `source` returns, which replaces
+        padding by records of zeros:
 
             grain.DataLoader(data_source=data.source(records), sampler=data.sampler(),
                              operations=[grain.transforms.Batch(data.batch_size)])         # yields (records, mask)
 
-        Where records are read a batch at a time, ``grain.MapDataset.source(data)`` gives (indices, mask) as they are.
+        If records are read a batch at a time, ``grain.MapDataset.source(data)`` gives (indices, mask) as they are.
         """
         whole = dataclasses.replace(self, shard=(0, 1), _piece=None)
         return RecordSampler(whole, self.max_batch_size, self.shard)
@@ -183,7 +184,7 @@ class Batches:
         """`records`, a sequence of `num_records` arrays or trees of them, as a data source for `sampler`.
 
         Raises:
-          ValueError: if it is of another length.
+          ValueError: if `records` does not have `num_records` entries.
         """
         try:
             number = len(records)
@@ -198,10 +199,10 @@ class Batches:
     def overflow(self, num_steps: int) -> float:
         """Upper bound on the probability that any of `num_steps` batches differs from what the mechanism describes.
 
-        That is, that it has more than `max_batch_size` records, so that some were left out, in this data set or in one
-        with one more record: P(Binomial(num_records + 1, rate) > max_batch_size) for each step. Poisson sampling draws
-        sizes from probabilities rounded to 192 bits: 2^-128 more. Nothing is ever left out of num_records + 1 rows, nor
-        if the mechanism itself fixes the size of batches.
+        A batch differs if more than `max_batch_size` records were drawn for it, so that some were left out, in this
+        data set or in one with one more record: P(Binomial(num_records + 1, rate) > max_batch_size) for each step.
+        Poisson sampling draws sizes from probabilities rounded to 192 bits, which adds 2^-128. Nothing is ever left out
+        if there are num_records + 1 rows, or if the mechanism itself fixes the size of batches.
         """
         known = self._sampling.largest is not None
         tail = 0.0 if known else binomial_tail(self.num_records + 1, self._sampling.rate, self.max_batch_size)
@@ -212,8 +213,8 @@ class Batches:
         """Upper bound on what truncation adds to delta(`epsilon`) in `num_steps` steps: (1 + e^epsilon) times
         `overflow`.
 
-        Run the truncated and the untruncated mechanism with the same randomness: they differ with a probability of at
-        most tau = `overflow`, on both of two neighbours. So for every event S of the truncated M'
+        Run the truncated mechanism M' and the untruncated mechanism M with the same randomness: they differ with a
+        probability of at most tau = `overflow`, on each of two neighbouring data sets. So for every event S
 
             P(M'(D) in S) <= P(M(D) in S) + tau <= e^epsilon P(M(D') in S) + delta + tau
                           <= e^epsilon P(M'(D') in S) + delta + (1 + e^epsilon) tau.
@@ -232,7 +233,7 @@ class Batches:
         described = self.mechanism.mechanism if isinstance(self.mechanism, Epoch) else self.mechanism
         return Run(described, self.overflow(len(self)))
 
-    # What training asks of a phase:
+    # What the training functions need of a phase:
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         """Descriptions of the first `number` releases: those of the mechanism."""
@@ -254,12 +255,12 @@ class Batches:
 
 @functools.lru_cache(maxsize=2)
 def _drawn(sampling: Sampling, secret: bytes, num_records: int, period: int) -> Drawn:
-    """One period, kept: the steps of an epoch are asked for one by one."""
+    """The draws of one period, cached, since the steps of an epoch are requested one by one."""
     return drawn(sampling, Words(secret, period, _use(sampling, num_records)), num_records)
 
 
 def _use(sampling: Sampling, num_records: int) -> bytes:
-    """What the words are drawn for: two laws share none under one key; a longer run begins as a shorter one."""
+    """A label of the sampling law: two laws share no words under one key; a longer run begins as a shorter one."""
     rate, records = sampling.rate.hex(), num_records
     law = f"{type(sampling).__name__} {sampling.period} {rate}"
     if isinstance(sampling, Groups):
@@ -287,37 +288,37 @@ def batches(
     - `RandomAllocation` of `PoissonSampled` (cyclic Poisson sampling): each record is allocated to a group instead of a
       step; the groups take turns, and each step samples from one of them.
     - `FixedBatches`: in each step a uniform set of records, or records drawn one by one with replacement, in which case
-      one may fill several rows of a batch.
-    - `TruncatedPoisson`: as `PoissonSampled`; if a batch is too large, a uniformly random subset of it is kept.
+      a record may fill several rows of a batch.
+    - `TruncatedPoisson`: as for `PoissonSampled`; if a batch is too large, a uniformly random subset of it is kept.
     - `ShuffledBatches`, and `Epoch(Shuffled(...), num_steps)`: in each epoch, all records in a uniformly random order,
       cut into batches.
 
-    Batches have exactly this distribution if the output of SHAKE-256 under a secret key is taken for fair coins. All
-    that the loop has to do is to let each record contribute once, clipped, wherever it is in a batch. Each batch is a
+    Batches have exactly this distribution if the output of SHAKE-256 under a secret key is taken for fair coins. The
+    training loop only has to let each record contribute once, clipped, wherever it is in a batch. Each batch is a
     function of `key` and the step alone: a run that is resumed continues with the batches that it would have had.
 
-    Batches differ in size, and sizes are secret, so each is padded to `max_batch_size` rows. If a batch has more
-    records, a uniformly random subset of it is kept; see `Batches.excess_delta` for what that costs. By default the
-    size is such that the probability that any batch of the run is truncated is at most 1e-15.
+    Batches differ in size, and their sizes are secret, so each is padded to `max_batch_size` rows. If a batch has more
+    records, a uniformly random subset of it is kept; see `Batches.excess_delta` for what that costs. By default
+    `max_batch_size` is such that the probability that any batch of the run is truncated is at most 1e-15.
 
     Args:
       mechanism: what is to be accounted for; its number of steps, of all epochs, is the number of batches.
-      num_records: whole number in [1, 2^31 - 2], the size of the data set; for a shuffle its number of reports. If the
+      num_records: whole number in [1, 2^31 - 2], the size of the data set; for a shuffle, its number of reports. If the
         mechanism states the number of records, or was made by `from_epochs`, it must be that number.
       key: a key of `jax.random`, a whole number >= 0, or bytes. Anyone who knows it knows who took part. Use
-        ``secrets.token_bytes(32)`` for a private run, kept where checkpoints are kept. One key for one run: a second
-        phase or run with the same sampling under the same key would draw the same batches again, which is not what
-        composition accounts for.
+        ``secrets.token_bytes(32)`` for a private run, and keep it where checkpoints are kept. Use each key for one run
+        only: a second phase or run with the same sampling under the same key would draw the same batches again, which
+        is not what composition accounts for.
       max_batch_size: whole number >= 1, rows of a batch over all shards; None for as many as are needed.
-      shard: (index, count), as ``(jax.process_index(), jax.process_count())``: the rows of each batch that this process
-        takes, every count-th. All shards together hold the batch that one process would have.
+      shard: (index, count), as ``(jax.process_index(), jax.process_count())``: this process takes every count-th row of
+        each batch. All shards together hold the batch that a single process would have.
 
     Returns:
       `Batches`: a sequence of `Batch`, one for each step.
 
     Raises:
-      ValueError: if the accountant has no analysis of `mechanism`, or it does not say how its records are drawn; if an
-        argument is out of range; if `max_batch_size` is so small that no delta below 1 holds.
+      ValueError: if the accountant has no analysis of `mechanism`, or `mechanism` does not say how its records are
+        drawn; if an argument is out of range; if `max_batch_size` is so small that no delta below 1 holds.
 
     >>> import jax
     >>> import jaxacct as ja
@@ -372,7 +373,7 @@ def _checked_shard(shard: Any) -> tuple[int, int]:
 
 
 def _enough(sampling: Sampling, num_records: int) -> int:
-    """The least size that no batch of the run exceeds but with probability `_OVERFLOW`."""
+    """The least size that any batch of the run exceeds with a probability of at most `_OVERFLOW`."""
     if sampling.largest is not None:
         return sampling.largest
 

@@ -30,7 +30,7 @@ class ReleaseCountState(NamedTuple):
 
 
 class HeldReleaseCountState(NamedTuple):
-    """`ReleaseCountState`, with the number of sampled batches that were said to be in each release.
+    """`ReleaseCountState` with the stated number of sampled batches in each release.
 
     >>> from jaxacct import training
     >>> training.track_privacy(batches_per_release=4).init({})
@@ -45,17 +45,17 @@ _State = ReleaseCountState | HeldReleaseCountState
 
 
 def check_transform(name: str, transform: Any) -> None:
-    """Raises ValueError unless it has the two functions of an optax transform."""
+    """Raises ValueError unless `transform` has the two functions of an optax transform."""
     if not (callable(getattr(transform, "init", None)) and callable(getattr(transform, "update", None))):
         wanted = "an optax transform, with the functions init and update"
         raise ValueError(f"{name}={transform!r} must be {wanted}")
 
 
 def phase_mask(phase: Any, num_phases: int) -> jax.Array:
-    """bool [num_phases], true at `phase`; nowhere if a traced phase is out of range.
+    """bool [num_phases], true at `phase`; true nowhere if a traced phase is out of range.
 
     Raises:
-      ValueError: if there are several phases and none is named, or `phase` is not an integer, or is concrete and out of
+      ValueError: if there are several phases and none is given, or `phase` is not an integer, or is concrete and out of
         range.
     """
     if phase is None:
@@ -82,18 +82,19 @@ def track_privacy(
 
     Prefer `count_releases`, which cannot be in the wrong place. This one counts the updates that pass through *it*,
     which is right only if every noise release passes exactly once. It counts too few inside `optax.MultiSteps`, which
-    `privacy_spent` refuses, or `optax.apply_if_finite` if the noise is outside (releases that are accumulated, or
-    skipped, were made all the same), and in an `optax.masked` or `optax.partition` branch that is not always run.
+    `privacy_spent` refuses, or inside `optax.apply_if_finite`, if the noise is outside: releases that are accumulated,
+    or skipped, were made all the same. It also counts too few in an `optax.masked` or `optax.partition` branch that is
+    not always run.
 
     Args:
-      num_phases: how many phases, with noise or sampling of their own, are counted separately, in [1, 127].
+      num_phases: the number of phases, each with its own noise or sampling, that are counted separately, in [1, 127].
       batches_per_release: how many sampled batches are added up before noise is added, as for `count_releases`.
 
     Returns:
       A transform with the state `ReleaseCountState`, or `HeldReleaseCountState` if `batches_per_release` is given.
-      With several phases its update takes ``phase=``: an integer in [0, num_phases), traced or not. If a traced one is
-      out of range, all counts are lost (2^31 - 1): epsilon is inf. Counts saturate at 2^31 - 1, where epsilon is inf
-      too.
+      With several phases its update takes ``phase=``: an integer in [0, num_phases), traced or not. If a traced phase
+      is out of range, all counts are lost (2^31 - 1), and epsilon is inf. Counts saturate at 2^31 - 1, where epsilon is
+      inf as well.
 
     Raises:
       ValueError: if `num_phases` is out of range; at update, if ``phase`` is missing or out of range.
@@ -141,29 +142,29 @@ def track_privacy(
 def count_releases(
     noise_transform: optax.GradientTransformation, num_phases: int = 1, *, batches_per_release: int | None = None
 ) -> optax.GradientTransformationExtraArgs:
-    """Transform that is `noise_transform` with a count of its releases beside its state.
+    """The transform `noise_transform`, with a count of its releases beside its state.
 
     The count stays with the noise, so that it is right wherever the two are put: in `optax.chain`,
     `optax.inject_hyperparams`, and so on. What a release costs is another question: mechanisms describe releases of one
     sampled batch. In `optax.chain(count_releases(noise), optax.MultiSteps(...))` each batch gets noise and is counted.
-    Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several batches, and a record more than
-    once: give their number as `batches_per_release`, and `privacy_spent` charges for that. If it is not given,
-    `privacy_spent` raises an error, and so does a `budget_guard` around it. Batches that are added up before the noise
-    in another way, by `optax.apply_every` or by hand, cannot be seen from here: give `batches_per_release`.
+    Inside `optax.MultiSteps(count_releases(noise), ...)` one release may hold several batches, and may hold a record
+    more than once: give the number of batches as `batches_per_release`, and `privacy_spent` charges for that. If it is
+    not given, `privacy_spent` raises an error, and so does a `budget_guard` around it. Batches that are added up before
+    the noise in another way, by `optax.apply_every` or by hand, cannot be detected: give `batches_per_release`.
 
     Put `optax.apply_if_finite` *after* the noise, ``chain(count_releases(noise), apply_if_finite(optimizer, 5))``,
     where it examines what has already been released. Around the noise the count is right as well, but a skipped step
     reveals that a private gradient was not finite, and no accounting covers that.
 
-    The updates themselves are untouched; a compiled step gains a comparison and an addition of `num_phases` integers.
+    The updates are not changed; a compiled step gains a comparison and an addition of `num_phases` integers.
 
     Args:
       noise_transform: what adds the noise: `optax.contrib.differentially_private_aggregate`, `optax.add_noise`, a
-        privatizer of jax_privacy, or a whole optimizer with one release in each update, as `optax.contrib.dpsgd`.
+        privatizer of jax_privacy, or a whole optimizer with one release in each update, such as `optax.contrib.dpsgd`.
         For correlated noise (matrix factorisation) the count is right, but no mechanism here describes it.
       num_phases: as for `track_privacy`.
-      batches_per_release: whole number >= 1, how many sampled batches are added up before noise is added; 1 if what is
-        added up are pieces of one sampled batch. None if each release is of the batch that one update is given.
+      batches_per_release: whole number >= 1, how many sampled batches are added up before noise is added; 1 if pieces
+        of one sampled batch are added up. None if each release covers the batch that one update is given.
 
     Returns:
       A transform whose state is the pair (state of `noise_transform`, state of `track_privacy`). With several phases
@@ -189,11 +190,11 @@ def count_releases(
 
 
 def release_counts(opt_state: Any) -> jax.Array:
-    """The counts in an optimizer's state, wherever in it they are: int32 [num_phases].
+    """The counts in an optimizer's state, wherever they are in it: int32 [num_phases].
 
-    Looks for the one entry named `release_counts` in any tree: states of optax wrappers, a whole `TrainState`, an
-    `nnx.Optimizer`, a checkpoint restored as nested dicts. Works inside jit too. A count says how many times noise was
-    added, not how many sampled batches were added up before, inside `optax.MultiSteps`.
+    The function looks for the one entry named `release_counts` in any tree: states of optax wrappers, a whole
+    `TrainState`, an `nnx.Optimizer`, a checkpoint restored as nested dicts. It works inside jit too. A count says how
+    many times noise was added, not how many sampled batches were added up before that, inside `optax.MultiSteps`.
 
     Args:
       opt_state: an optimizer's state, or any tree around it.
@@ -202,7 +203,7 @@ def release_counts(opt_state: Any) -> jax.Array:
       The array itself, int32 [num_phases]; 2^31 - 1 where a count was lost.
 
     Raises:
-      ValueError: if there is none, or several; if it is not a one-dimensional array of integers.
+      ValueError: if there is no such entry, or several; if it is not a one-dimensional array of integers.
 
     >>> import jax.numpy as jnp, optax
     >>> from jaxacct import training
@@ -219,7 +220,7 @@ def counts_of_batches(opt_state: Any) -> jax.Array:
 
     Raises:
       ValueError: as `release_counts`; if the count is inside `optax.MultiSteps` and the number of batches was not
-        given. `MultiSteps` is recognised by the fields of its state, so also in restored dicts.
+        given. `MultiSteps` is recognised by the fields of its state, and so in restored dicts too.
     """
     path, counts = _found(opt_state)
     paths = [other for other, _ in jax.tree_util.tree_leaves_with_path(opt_state)]
@@ -240,7 +241,7 @@ def counts_of_batches(opt_state: Any) -> jax.Array:
 
 
 def batches_in_release(opt_state: Any) -> Any:
-    """The number of sampled batches that each release holds, if `opt_state` records it (it may be traced); else 1."""
+    """The number of sampled batches in each release, which may be traced, if `opt_state` records it; else 1."""
     found = field_of(opt_state, _HELD)
     return 1 if found is None else found
 

@@ -22,7 +22,7 @@ _CELLS = 2**24  # entries, a byte each, of the table of the steps that some reco
 
 
 class Drawn(NamedTuple):
-    """The steps of a period: step s has records[ends[s - 1] : ends[s]], the first one those before ends[0]."""
+    """The steps of a period: step s has records[ends[s - 1] : ends[s]], and the first step those before ends[0]."""
 
     records: NDArray[Any]  # integers
     ends: NDArray[Any]  # int64 [period]
@@ -38,7 +38,7 @@ def drawn(sampling: Sampling, words: Words, num_records: int) -> Drawn:
 
 
 def subset(words: Words, num_records: int, size: int) -> NDArray[Any]:
-    """A uniform set of `size` records: the first different ones of a sequence of independent uniform records."""
+    """A uniform set of `size` records: the first distinct ones of a sequence of independent uniform records."""
     if size > num_records // 2:
         keep = np.ones(num_records, np.bool_)
         if size < num_records:
@@ -56,9 +56,10 @@ def subset(words: Words, num_records: int, size: int) -> NDArray[Any]:
 def _cumulative(num_trials: int, prob: float) -> tuple[int, list[int]]:
     """(least count, cumulative weights from there on) of a binomial law, in whole numbers.
 
-    From the mode outwards, where the largest weight is `_UNIT`, each weight is the one before times a rational number,
-    rounded down, until it is 0. Each is less than n + 1 below what it should be, so the law is moved by less than
-    (n + 1)^2 2^-256, and by (n + 1) 2^-191 where it is read from 192 bits: 2^-129 in 2^31 steps with n < 2^31.
+    From the mode outwards, where the weight is `_UNIT`, the largest one, each weight is the previous one times a
+    rational number, rounded down, until it is 0. Each is less than n + 1 below its exact value, so the law is off by
+    less than (n + 1)^2 2^-256, and by (n + 1) 2^-191 because it is read from 192 bits: 2^-129 in 2^31 steps with
+    n < 2^31.
     """
     heads, whole = prob.as_integer_ratio()
     tails = whole - heads
@@ -80,7 +81,7 @@ def _cumulative(num_trials: int, prob: float) -> tuple[int, list[int]]:
 
 
 def _heads(words: Words, num_records: int, prob: float) -> NDArray[Any]:
-    """The records whose coins show heads, ascending: their number is binomial, given it they are a uniform set."""
+    """The records whose coins show heads, ascending: their number is binomial, and given it they are a uniform set."""
     if prob in (0.0, 1.0):
         return np.arange(num_records * int(prob))
     least, cumulative = _cumulative(num_records, prob)
@@ -110,7 +111,7 @@ def _fixed(sampling: Fixed, words: Words, num_records: int) -> Drawn:
 
 
 def _different(words: Words, num_records: int, num_steps: int, num_selected: int) -> NDArray[Any]:
-    """[num_records, num_selected], rows of independent uniform steps, drawn anew until all of a row are different."""
+    """[num_records, num_selected], rows of independent uniform steps; a row is drawn anew until its steps differ."""
     kind = np.min_scalar_type(num_steps)
 
     def draw(number: int) -> NDArray[Any]:
@@ -126,7 +127,7 @@ def _different(words: Words, num_records: int, num_steps: int, num_selected: int
 
 
 def _with_repeats(rows: NDArray[Any]) -> NDArray[Any]:
-    """The numbers of the rows that hold an entry twice: every pair of columns is compared, a million rows at once."""
+    """The indices of the rows that hold an entry twice: every pair of columns is compared, a million rows at once."""
     columns = np.ascontiguousarray(rows.T)
     repeats = np.zeros(len(rows), np.bool_)
     for first, second in itertools.combinations(columns, 2):
@@ -135,9 +136,9 @@ def _with_repeats(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _joined(words: Words, num_records: int, num_steps: int, size: int) -> NDArray[Any]:
-    """bool [num_records, num_steps], true at a uniform set of `size` steps in each row, in Floyd's way.
+    """bool [num_records, num_steps], true at a uniform set of `size` steps in each row, by Floyd's algorithm.
 
-    For j = t - k .. t - 1 take a uniform step of 0 .. j, or j if that is taken.
+    For j = t - k .. t - 1, take a uniform step of 0 .. j, or j if that step is taken already.
     """
     here = np.arange(num_records)
     joined = np.zeros((num_records, num_steps), np.bool_)
@@ -149,7 +150,7 @@ def _joined(words: Words, num_records: int, num_steps: int, size: int) -> NDArra
 
 
 def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: int) -> NDArray[Any]:
-    """[num_records num_selected] record by record, the steps that each has joined: a uniform set for each record."""
+    """[num_records num_selected], record by record: the steps that each joins, a uniform set for each record."""
     if num_selected == 1:
         return words.below(num_steps, num_records)
     if num_selected**2 <= num_steps:  # most rows have no repeats at the first draw
@@ -166,7 +167,7 @@ def _chosen_steps(words: Words, num_records: int, num_steps: int, num_selected: 
 
 
 def _by_step(steps: NDArray[Any], num_steps: int, num_selected: int) -> Drawn:
-    """The steps of each record, sorted by step: the records of each step, ascending.
+    """The records of each step, ascending, from the steps of each record.
 
     Records are taken in parts that fit into the cache; each record goes to the next free place of its step.
     """
@@ -191,7 +192,7 @@ def _sets(sampling: Sets, words: Words, num_records: int) -> Drawn:
 
 
 def _groups(sampling: Groups, words: Words, num_records: int) -> Drawn:
-    """Groups first, as `_sets` are; step s is that of group s mod num_groups."""
+    """Draws the groups first, as `_sets` does; step s samples from group s mod num_groups."""
     number = sampling.num_groups
     groups = _sets(Sets(number, number, 0.0, sampling.num_selected), words, num_records)
     steps: list[NDArray[Any]] = [np.zeros(0, np.int32)] * sampling.period
@@ -203,7 +204,7 @@ def _groups(sampling: Groups, words: Words, num_records: int) -> Drawn:
 
 
 def _orders(sampling: Orders, words: Words, num_records: int) -> Drawn:
-    """Places of a list sorted by random words; drawn anew in the rare case that two words are equal.
+    """Places of a list, sorted by random words, which are drawn anew in the rare case that two of them are equal.
 
     Places of the list beyond the number of records are empty, and are left out.
     """

@@ -26,7 +26,7 @@ from jaxacct.training._phases import check_scalar
 
 _SHARES = (0.25, 0.5, 1.0, 2.0)  # orders tried by default, less 1, in units of the Gaussian mechanism's best one
 _LEAST_ORDER, _WHOLE_FROM = 1.25, 3.0  # of these; whole numbers from the second on, where curves are sharpest
-# tried for what is planned
+# orders that are tried for a planned release
 _PLANNED_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, *map(float, [*range(3, 33), *range(36, 65, 4), *range(80, 257, 16)]))
 _MARGIN = 2.0**-46  # relative: six elementary functions and quotients of 4 ULP = 2^-51 each, and their sums
 
@@ -34,32 +34,33 @@ _MARGIN = 2.0**-46  # relative: six elementary functions and quotients of 4 ULP 
 class RenyiFilter:
     """Privacy filter: decides for each release in turn whether a budget (epsilon, delta) allows it.
 
-    Noise, sampling and the number of steps may be chosen adaptively, from everything released before: as long as only
-    what `spend` allowed is run, the whole is (epsilon, delta)-differentially private. With one Renyi order a, releases
-    are allowed while their divergences of order a add up to at most
+    Noise, sampling and the number of steps may be chosen adaptively, from everything released before: as long as
+    nothing is run that `spend` did not allow, the whole run is (epsilon, delta)-differentially private. With one Renyi
+    order a, releases are allowed while their divergences of order a add up to at most
 
         B(a) = epsilon - log(1 - 1/a) + (log(delta) + log(a)) / (a - 1)
 
     (Feldman and Zrnic 2021, Theorem 4.3, and Lecuyer 2021, Theorem 1; the conversion is Canonne, Kamath and Steinke
     2020, Proposition 12). With several orders, each gets an equal share of delta, and a release is allowed if at least
-    one order allows it: until the end the run is one that the filter of a single order allows, and the shares add up to
-    delta (docs/numerics/training.md).
+    one order allows it: an allowed run is, up to its end, one that the filter of a single order allows, and the shares
+    add up to delta (docs/numerics/training.md).
 
     Each run that is spent is one release of one sampled batch, as the mechanism says; the filter does not look at an
     optimizer's state, and cannot see batches that were added up before the noise.
 
-    An upper bound, under the adjacency of the mechanisms spent, which has to be the same for all. The filter gives no
-    smaller epsilon for a run that stops early because of what was released: the whole budget counts as spent, however
-    little of it was used. If the releases are known beforehand, `jaxacct.epsilon` of their composition is smaller.
+    The budget is an upper bound, under the adjacency of the mechanisms that are spent, which has to be the same for
+    all. The filter gives no smaller epsilon for a run that stops early because of what was released: the whole budget
+    counts as spent, however little of it was used. If the releases are known beforehand, `jaxacct.epsilon` of their
+    composition is smaller.
 
     Args:
       target_epsilon: float > 0, in nats.
       target_delta: float in (0, 1).
-      planned: the release that will probably be run most: the filter uses the single order at which the largest number
-        of these fits, so that delta is not shared. Other releases may be spent as well.
+      planned: the release that will probably be run most often. The filter uses the single order at which the largest
+        number of these releases fits, so that delta is not shared. Other releases may be spent as well.
       orders: float array [A], the Renyi orders a > 1. By default, if nothing is planned, four orders around the best
         one for the Gaussian mechanism, 1 + 2 log(1/delta) / epsilon.
-      spent: float array [A], what `spent` gave when an earlier run with the same budget and orders stopped.
+      spent: float array [A], the value of `spent` when an earlier run with the same budget and orders stopped.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -127,8 +128,8 @@ class RenyiFilter:
         """Whether `count` runs of `mechanism` are within the budget; if so, they count as spent and may be run.
 
         Raises:
-          ValueError: if `mechanism` has no Renyi divergences, or another adjacency than what was spent before; if
-            `count` is not a whole number >= 1.
+          ValueError: if `mechanism` has no Renyi divergences, or not the adjacency of what was spent before; if `count`
+            is not a whole number >= 1.
         """
         cost = self._cost(mechanism)
         whole = up(self._spent + up(checked_whole("count", count, 1, 2**53) * cost, 4), 4)
@@ -170,7 +171,7 @@ def check_mechanism(name: str, thing: Any) -> None:
 
 
 def _runs(budget: NDArray[Any], cost: NDArray[Any]) -> NDArray[Any]:
-    """How many times `cost` fits into `budget`, rounded down; not whole."""
+    """How many times `cost` fits into `budget`: a lower bound, and not a whole number."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(down(budget / cost, 32), nan=0.0)
 

@@ -15,7 +15,7 @@ class Slot(NamedTuple):
 
 
 class PaddedSource:
-    """A data source of pairs (record, is_record): padding is a record of zeros with False."""
+    """A data source of pairs (record, is_record): for padding, a record of zeros and False."""
 
     def __init__(self, records: Any) -> None:
         self._records = records
@@ -24,7 +24,7 @@ class PaddedSource:
         return len(self._records)
 
     def __repr__(self) -> str:
-        """What grain compares where it resumes."""
+        """What grain compares when it resumes."""
         return f"PaddedSource(<{len(self)} of {type(self._records).__name__}>)"
 
     def __getitem__(self, slot: Slot) -> tuple[Any, np.bool_]:
@@ -44,7 +44,7 @@ class RecordSampler:
         except ModuleNotFoundError as error:
             raise ImportError("a sampler for grain needs grain: pip install 'jaxacct[grain]'") from error
         self._batches, self._rows = batches, rows
-        # where the loader looks for them if it is given none
+        # where the loader looks for shard options if it is given none
         self._shard_options = grain.sharding.ShardOptions(*shard, drop_remainder=True)
         self._last: tuple[int, Any] = (-1, None)
 
@@ -52,7 +52,7 @@ class RecordSampler:
         return len(self._batches) * self._rows
 
     def __repr__(self) -> str:
-        """What grain compares where it resumes: all but the key."""
+        """What grain compares when it resumes: everything but the key."""
         return f"RecordSampler({self._batches!r})"
 
     def __getitem__(self, place: int) -> Any:

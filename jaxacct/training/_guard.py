@@ -30,12 +30,13 @@ def budget_guard(
 ) -> optax.GradientTransformationExtraArgs:
     """`inner` until it has made `max_releases` noise releases; then updates are zero and its state no longer changes.
 
-    It compares the integers that `count_releases` keeps in the state of `inner`, and costs one selection for each entry
-    of the updates and of the state. Put it around the whole optimizer: around the noise transform alone the guarantee
-    is the same, but momentum and weight decay after it would go on moving the parameters.
+    The guard compares the integers that `count_releases` keeps in the state of `inner`, and costs one selection for
+    each entry of the updates and of the state. Put it around the whole optimizer: around the noise transform alone the
+    guarantee is the same, but momentum and weight decay after it would go on moving the parameters.
 
-    Where batches are added up before the noise, as inside `optax.MultiSteps`, `max_releases` has to come from
-    ``steps_affordable(accumulated(run, batches=k), ..)``, and the counter has to be told, see `count_releases`.
+    If batches are added up before the noise, as inside `optax.MultiSteps`, `max_releases` has to come from
+    ``steps_affordable(accumulated(run, batches=k), ..)``, and the counter has to be told how many: see
+    `count_releases`.
 
     Args:
       inner: a transform with `count_releases` (or `track_privacy`) somewhere inside, e.g. a whole `optax.chain`.
@@ -47,8 +48,8 @@ def budget_guard(
 
     Raises:
       ValueError: if `max_releases` is out of range, or `inner` is not a transform; at init, if `inner` has no counter,
-        or one with another number of phases, or one inside `optax.MultiSteps` that was not told how many sampled
-        batches a release holds.
+        or a counter with a different number of phases, or one inside `optax.MultiSteps` that was not told how many
+        sampled batches a release holds.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> import jaxacct as ja

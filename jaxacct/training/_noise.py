@@ -1,4 +1,4 @@
-"""The noise of a description, as numbers that a compiled step can use; and the key that it is drawn with."""
+"""The noise of a description as numbers that a compiled step can use, and the key that the noise is drawn with."""
 
 import dataclasses
 import hashlib
@@ -28,7 +28,7 @@ _LARGEST = 2.0**64  # of clipping norms and multipliers, whose products are norm
 
 
 def phases_of(run: Any) -> tuple[Phase, ...]:
-    """`run` as a tuple of phases, each with an analysis; it may be one, or a list or tuple of them."""
+    """`run`, which is one phase or a list or tuple of phases, as a tuple of phases that each have an analysis."""
     phases = tuple(run) if isinstance(run, list | tuple) else (run,)
     if not phases:
         raise ValueError("run=() must name at least one phase")
@@ -46,9 +46,9 @@ def schedule_rows(phases: Sequence[Phase]) -> NDArray[Any]:
 
 
 def check_released(opt_state: Any, phases: Sequence[Phase]) -> None:
-    """Raises ValueError if `opt_state` records other noise than that of `phases`.
+    """Raises ValueError if `opt_state` records noise that differs from that of `phases`.
 
-    The states of `private_aggregate` record it, and so do those of ``optax.inject_hyperparams`` around a noise
+    The states of `private_aggregate` record the noise, and so do those of ``optax.inject_hyperparams`` around a noise
     transform.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(opt_state):
@@ -75,7 +75,7 @@ def _other_noise(phases: Sequence[Phase], asked: NDArray[Any], said: NDArray[Any
 
 
 def rounded_up(value: float) -> float:
-    """The least float32 that is not below `value`."""
+    """The smallest float32 that is at least `value`."""
     single = np.float32(value)
     return float(single if float(single) >= value else np.nextafter(single, np.float32(np.inf)))
 
@@ -90,17 +90,17 @@ def checked_clip(name: str, value: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Noise:
-    """The noise of each release, over the clipping norm, by the phase and the number of the release in that phase.
+    """The noise multiplier of each release, by the phase and the number of the release in that phase.
 
     Attributes:
-      schedules: of each phase.
+      schedules: the noise schedule of each phase.
     """
 
     schedules: tuple[Schedule, ...]
 
     @classmethod
     def of(cls, phases: Sequence[Phase], share: Callable[[int, float], float]) -> "Noise":
-        """The noise of `phases`, each multiplier replaced by ``share(number of the phase, multiplier)``.
+        """The noise of `phases`, with each multiplier replaced by ``share(number of the phase, multiplier)``.
 
         Raises:
           ValueError: if a phase does not say what Gaussian noise is added, or a multiplier is out of range.
@@ -114,10 +114,9 @@ class Noise:
         return cls(schedules)
 
     def multiplier(self, here: jax.Array, counts: jax.Array) -> jax.Array:
-        """float32 []: the multiplier of the next release after `counts`, of the phase where `here` (bool [phases]) is
-        true.
+        """float32 []: the multiplier of the next release after `counts`, in the phase that `here` marks.
 
-        0 if `here` is true nowhere: the caller has to handle that.
+        `here` is bool [phases]. If it is true nowhere, the multiplier is 0, which the caller has to handle.
         """
         total = jnp.zeros((), jnp.float32)
         for i, schedule in enumerate(self.schedules):
@@ -139,8 +138,8 @@ class NoiseKey:
     A state holds the words, which every checkpoint format can store, and not a typed key.
 
     Attributes:
-      words: uint32, those of the first key.
-      kind: the implementation of `jax.random` that they are for.
+      words: uint32, the words of the first key.
+      kind: the implementation of `jax.random` that the words are for.
     """
 
     words: Any
@@ -148,9 +147,9 @@ class NoiseKey:
 
     @classmethod
     def of(cls, key: Any) -> "NoiseKey":
-        """A typed key of `jax.random` as it is; a key derived from anything else that `training.batches` takes.
+        """A typed key of `jax.random` as it is, or a key derived from anything else that `training.batches` takes.
 
-        The derived key is independent of what batches are drawn from.
+        The derived key is independent of the words that batches are drawn from.
         """
         if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
             if key.shape:

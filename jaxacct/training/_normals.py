@@ -1,8 +1,8 @@
 """Normal draws whose tails reach as far as the privacy guarantee needs.
 
-The float32 normals of `jax.random` come from 23 bits each, and none is beyond 5.42. If a record moves a coordinate by
-1/sigma, a value beyond 5.42 is seen with probability P(N > 5.42 - 1/sigma) if the record is there, 5e-6 for sigma = 1,
-and never if it is not. That is a delta at every epsilon.
+The float32 normals of `jax.random` come from 23 bits each, and none is beyond 5.42. Suppose a record moves a coordinate
+by 1/sigma. With the record, a value beyond 5.42 is seen with probability P(N > 5.42 - 1/sigma), 5e-6 for sigma = 1;
+without it, such a value is never seen. This probability is then a part of delta at every epsilon.
 """
 
 import math
@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-_WORD = 2.0**-32  # the share of one of all words
-_SMALL = 2**20  # entries that a device may as well draw whole
+_WORD = 2.0**-32  # one over the number of words
+_SMALL = 2**20  # entries up to which each device draws the whole array
 
 
 def from_words(high: jax.Array, low: jax.Array, turn: jax.Array, dtype: Any) -> jax.Array:
@@ -27,11 +27,11 @@ def from_words(high: jax.Array, low: jax.Array, turn: jax.Array, dtype: Any) -> 
 
 
 def _words(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """uint32, uniform, the same whatever `_SMALL` is.
+    """Uniform uint32 words, the same whatever `_SMALL` is.
 
-    They are drawn along a single axis, since XLA's compile time grows with the number of axes (on CPU 0.4 s for three
-    draws of one axis, 0.9 s of four), unless there are so many that each device should draw its own shard, which needs
-    the shape.
+    They are drawn along a single axis, since XLA's compile time grows with the number of axes (on CPU, three draws take
+    0.4 s with one axis and 0.9 s with four). If there are so many that each device should draw its own shard, they are
+    drawn in their shape, which that needs.
     """
     size = math.prod(shape)
     if size > _SMALL:

@@ -16,10 +16,11 @@ from jaxacct.mechanisms._schedules import Schedule
 class Epoch:
     """One run of `mechanism` made of `num_steps` noise releases; an unfinished run costs as much as a whole one.
 
-    For mechanisms that are known only as a whole: shuffled reports, collected in `num_steps` batches, or a `Composed`.
+    This is for mechanisms that are known only as a whole: shuffled reports that are collected in `num_steps` batches,
+    or a `Composed`.
 
     Args:
-      mechanism: what one epoch is; its own `num_epochs`, if any, is replaced by the number of epochs begun.
+      mechanism: the mechanism of one epoch; its own `num_epochs`, if any, is replaced by the number of epochs begun.
       num_steps: whole number >= 1, noise releases (as counted by `count_releases`) in one epoch.
 
     Raises:
@@ -39,7 +40,7 @@ class Epoch:
         check_count("num_steps", checked_number("num_steps", self.num_steps))
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Every epoch begun, at its full price: what an unfinished one released is post-processing of a whole one."""
+        """Every epoch begun, at its full cost: what an unfinished epoch released is post-processing of a whole one."""
         return (self.mechanism.epochs(-(-number // self.releases_per_epoch)),)
 
     @property
@@ -48,7 +49,7 @@ class Epoch:
         return int(self.num_steps)
 
     def partial_epoch_releases(self, epochs: int) -> int:
-        """All but the last of an epoch: `releases` says what they cost."""
+        """All releases of an epoch but the last: `releases` says what they cost."""
         del epochs
         return self.releases_per_epoch - 1
 
@@ -62,7 +63,7 @@ class Epoch:
 
 
 def check_scalar(mechanism: Mechanism | Epoch) -> None:
-    """Raises ValueError unless it is a mechanism, or an epoch of one, with concrete numbers."""
+    """Raises ValueError unless `mechanism` is a mechanism, or an epoch of one, with concrete numbers."""
     described = mechanism.mechanism if isinstance(mechanism, Epoch) else mechanism
     if not isinstance(described, Mechanism):
         raise ValueError(f"mechanism={described!r} {not_a_mechanism(described)}")

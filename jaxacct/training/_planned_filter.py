@@ -23,7 +23,7 @@ from jaxacct.special import bisect_whole, down
 from jaxacct.training._filter import check_mechanism
 from jaxacct.training._spending import largest
 
-_SHARE = 2.0**-10  # of delta, for what other releases than the planned one may exceed it by
+_SHARE = 2.0**-10  # share of delta that is reserved for releases other than the planned one
 _MOST_OTHERS = 64  # blocks of other releases, each with an equal part of that share
 _MOST_STEPS = 2**31 - 2  # counted, as by the training hook
 
@@ -31,31 +31,31 @@ _MOST_STEPS = 2**31 - 2  # counted, as by the training hook
 class PlannedFilter:
     """Privacy filter: decides for each block of releases in turn whether a budget (epsilon, delta) allows it.
 
-    Like `RenyiFilter`, but it allows nearly as much as a composition known beforehand: the budget is a number N of
-    steps of `planned`, the largest whose composition is within (epsilon, delta). A block of n runs of another mechanism
-    costs the least K such that K planned steps dominate it, that is
+    This filter is like `RenyiFilter`, but it allows nearly as much as a composition known beforehand: the budget is a
+    number N of steps of `planned`, the largest whose composition is within (epsilon, delta). A block of n runs of
+    another mechanism costs the least K such that K planned steps dominate it, that is
 
         delta(n runs; eps) <= delta(K planned steps; eps) + tau   for every eps >= 0, in both directions.
 
-    However blocks are chosen in light of what was released, the whole is then dominated by N planned steps, up to tau /
-    (1 - delta(K planned steps; 0)) of delta for each block (docs/numerics/training.md). At most 64 blocks share 2^-10
-    of delta for that; planned steps themselves cost one each, and Gaussian noise beside planned Gaussian noise the
-    quotient of the variances, rounded up, with nothing left out (Smith & Thakurta 2022; Koskela, Tobaben & Honkela
-    2023).
+    However blocks are chosen in light of what was released, the whole run is then dominated by N planned steps, except
+    for an addition to delta of tau / (1 - delta(K planned steps; 0)) for each block (docs/numerics/training.md). For
+    that, 2^-10 of delta is reserved, which at most 64 blocks share. A planned step itself costs one. If both are plain
+    Gaussian noise, a block costs n times the quotient of the variances, rounded up, and needs no such addition (Smith &
+    Thakurta 2022; Koskela, Tobaben & Honkela 2023).
 
-    An upper bound, under the adjacency of `planned`. A block is run as it was spent, but may be broken off early. The
-    filter gives no smaller epsilon for a run that stops early because of what was released: the whole budget counts as
-    spent. If everything is known beforehand, `jaxacct.epsilon` of the composition is smaller.
+    The budget is an upper bound, under the adjacency of `planned`. A block has to be run as it was spent, but may be
+    broken off early. The filter gives no smaller epsilon for a run that stops early because of what was released: the
+    whole budget counts as spent. If everything is known beforehand, `jaxacct.epsilon` of the composition is smaller.
 
     Args:
-      planned: one step of the release that will probably be run most. Its own loss distribution must be known, not only
-        a dominating one, as for Gaussian, Laplace and discrete noise and Poisson-sampled steps.
+      planned: one step of the release that will probably be run most often. Its own privacy loss distribution must be
+        known, not only a dominating one, as it is for Gaussian, Laplace and discrete noise and Poisson-sampled steps.
       target_epsilon: float > 0, in nats.
       target_delta: float in (0, 1).
-      spent: what `spent` gave when an earlier run with the same budget and plan stopped.
+      spent: the value of `spent` when an earlier run with the same budget and plan stopped.
 
     Raises:
-      ValueError: if an argument is out of range, or only a dominating loss distribution of `planned` is known.
+      ValueError: if an argument is out of range, or only a dominating privacy loss distribution of `planned` is known.
 
     >>> import jaxacct as ja
     >>> from jaxacct import training
@@ -107,8 +107,8 @@ class PlannedFilter:
         """Whether a block of `count` runs of `mechanism` is within the budget; if so, it is spent, and may be run.
 
         Raises:
-          ValueError: if `mechanism` has no loss distribution, or another adjacency than the planned release; if `count`
-            is not a whole number >= 1.
+          ValueError: if `mechanism` has no privacy loss distribution, or not the adjacency of the planned release; if
+            `count` is not a whole number >= 1.
         """
         mechanism = self._checked(mechanism)
         number = checked_whole("count", count, 1, _MOST_STEPS)
@@ -146,11 +146,11 @@ class PlannedFilter:
         return mechanism
 
     def _is_exact(self, mechanism: Mechanism) -> bool:
-        """Whether it is compared with the planned release in closed form."""
+        """Whether `mechanism` is compared with the planned release in closed form."""
         return mechanism == self._planned or mechanism.signature() == self._planned.signature() == (Gaussian,)
 
     def _price(self, mechanism: Mechanism, count: int) -> int | None:
-        """The least number of planned steps that dominate `count` runs; None if the steps that are left do not."""
+        """The least number of planned steps that dominate `count` runs; None if all steps that are left do not."""
         if self._is_exact(mechanism):
             price = _exact_price(self._planned, mechanism, count)
             return price if price <= self.left else None
@@ -162,7 +162,7 @@ class PlannedFilter:
         return bisect_whole(lambda steps: self._fits(mechanism, count, steps), high, high // 2)
 
     def _fits(self, mechanism: Mechanism, count: int, steps: int) -> bool:
-        """Whether `steps` planned steps dominate `count` runs, up to a block's part of the share of delta."""
+        """Whether `steps` planned steps dominate `count` runs, up to a block's part of the reserved share of delta."""
         if self._others >= _MOST_OTHERS:
             return False
         excess = down(self._delta * _SHARE / _MOST_OTHERS, 4)
@@ -179,7 +179,7 @@ class PlannedFilter:
 
 
 def _checked_mechanism(name: str, thing: Any) -> Mechanism:
-    """`thing` with Python numbers: a float16 or float32 number compares equal to doubles that are not its value."""
+    """`thing` with Python numbers, since a float16 or float32 number compares equal to doubles that differ from it."""
     check_mechanism(name, thing)
     plain: Mechanism = jax.tree.map(lambda leaf: np.asarray(leaf).item(), thing)
     return plain
@@ -194,7 +194,7 @@ def _most_steps(planned: Mechanism, target_epsilon: float, target_delta: float) 
 
 
 def _exact_price(planned: Mechanism, mechanism: Any, count: int) -> int:
-    """The planned steps that `count` runs cost, if these are planned steps too, or both are plain Gaussian noise."""
+    """The planned steps that `count` runs cost if these are planned steps too, or if both are plain Gaussian noise."""
     if mechanism == planned:
         return count
     noise: Any = planned
@@ -210,8 +210,8 @@ def _loss(mechanism: Mechanism, count: int, direction: Direction, bound: Bound) 
 def _dominates(larger: Pld, smaller: Pld, excess: float) -> bool:
     """Whether the profile of `smaller`, an upper bound, is nowhere above that of `larger` plus tau.
 
-    tau / (1 - delta(0)) is `excess`, delta(0) that of `larger`. Both profiles are linear in e^eps between the losses of
-    both distributions, so that these are all that has to be looked at, and 0.
+    `excess` is tau / (1 - delta(0)), with the delta(0) of `larger`. Both profiles are linear in e^eps between the
+    losses of both distributions, so that it suffices to compare them at these losses and at 0.
     """
     losses = np.unique(np.concatenate([[0.0], _places(larger), _places(smaller)]))
     above = profile_of(smaller)(losses)
@@ -223,6 +223,6 @@ def _dominates(larger: Pld, smaller: Pld, excess: float) -> bool:
 
 
 def _places(loss: Pld) -> NDArray[Any]:
-    """The losses >= 0 that a distribution has masses at."""
+    """The losses >= 0 at which a distribution has masses."""
     places = loss.offset + loss.step * np.arange(loss.masses.shape[0])
     return places[places >= 0.0]

@@ -1,4 +1,4 @@
-"""Private gradients as a description says: clipped records are summed, noise is added, and releases are counted."""
+"""Private gradients that follow a description: clipped records are summed, noise is added, and releases are counted."""
 
 import functools
 import math
@@ -31,36 +31,36 @@ def private_aggregate(
     """Turns per-record gradients into the release that `run` describes: clipped, summed, noised, divided and counted.
 
     The noise that is added and the noise that is accounted for cannot differ: only `run` has the noise multiplier. For
-    the sum S of records clipped to norm C in l2, and expected batch size b, it gives
+    the sum S of records clipped to l2 norm C, and expected batch size b, the transform gives
 
         (S + N(0, (noise_multiplier C)^2 I)) / b,
 
-    with the noise of each release where the multiplier follows a schedule. It counts its releases as `count_releases`
-    does, for `privacy_spent`, `budget_guard` and `report`, and its state says what noise was released: `privacy_spent`
-    refuses to answer for a mechanism with different noise, and a state that is restored into a transform with different
-    noise loses its count. Put it first in ``optax.chain``.
+    with the multiplier of each release if it follows a schedule. The transform counts its releases as `count_releases`
+    does, for `privacy_spent`, `budget_guard` and `report`. Its state says what noise was released: `privacy_spent`
+    raises an error for a mechanism with different noise, and a state that is restored into a transform with different
+    noise loses its count. Put the transform first in ``optax.chain``.
 
     - A record whose gradient is not finite, or has an entry beyond 2^80 times C, counts as zero; other records are
       unaffected.
-    - Norms are kept below C by a margin that covers all float32 rounding, see `jaxacct.training._clipping`, and normals
-      reach 9.4 standard deviations, see `jaxacct.training._normals`. The rounding of the sum and of the noise to
-      float32 is not accounted for.
-    - Under ``jit`` with sharded records the noise is added once, to the sum of all. Inside ``jax.shard_map`` give
-      `axis_name`: sums are added up over that axis, and every device adds the same noise to the same sum.
+    - Norms are kept below C by a margin that covers all float32 rounding (see `jaxacct.training._clipping`), and
+      normals reach 9.4 standard deviations (see `jaxacct.training._normals`). The rounding of the sum and of the noise
+      to float32 is not accounted for.
+    - Under ``jit`` with sharded records, the noise is added once, to the sum of all records. Inside ``jax.shard_map``,
+      give `axis_name`: sums are added up over that axis, and every device adds the same noise to the same sum.
 
     Args:
-      run: a mechanism, an `Epoch`, or the `Batches` drawn for it; with several phases a list of them.
+      run: a mechanism, an `Epoch`, or the `Batches` drawn for it; with several phases, a list of them.
       l2_norm_clip: float in [2^-64, 2^64], or `AdaptiveClipping`.
       key: as for `batches`: a key of `jax.random`, a whole number >= 0, or bytes. Anyone who knows it knows the noise,
         so use ``secrets.token_bytes(32)`` for a private run, and a new one for each run.
-      batch_size: > 0, the average number of records in a step, by which sums are divided: public, and never the number
-        that a batch happens to hold. None takes it from the `Batches`, or from a run made by `from_epochs`; 1 gives the
-        sum itself. With several phases, one number for all of them or one for each.
+      batch_size: > 0, the average number of records in a step, by which sums are divided. It is public, and never the
+        number of records that a batch happens to hold. None takes it from the `Batches`, or from a run made by
+        `from_epochs`; 1 gives the sum itself. With several phases, one number for all of them or one for each.
       axis_name: the name of the mapped axis over which a batch is spread, or a tuple of names.
 
     Returns:
       A transform with the state `PrivateAggregateState`. Its update takes gradients with a leading axis of records, the
-      params, ``mask=`` (bool, true for rows that are records, false for padding), and with several phases ``phase=``,
+      params, ``mask=`` (bool, true for rows that are records, false for padding), and, with several phases, ``phase=``,
       as for `track_privacy`.
 
     Raises:
@@ -121,7 +121,7 @@ def private_gradients(
     microbatch_size: int | None = None,
     axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """Transform like `private_aggregate` that computes the gradients of `loss_fn` itself, a microbatch at a time.
+    """A transform like `private_aggregate` that computes the gradients of `loss_fn` itself, a microbatch at a time.
 
     Its update takes records instead of gradients: ``update((features, labels), state, params, mask=mask)``. Only the
     gradients of `microbatch_size` records are held at once, however large the batch, and the noise is added once, to
@@ -130,8 +130,8 @@ def private_gradients(
 
     Args:
       loss_fn: ``loss_fn(params, *record)``, the loss of one record, a float; no mask is needed. Or what
-        ``jax_privacy.clipped_grad`` returns: it clips by itself, and the noise is scaled to its sensitivity. Batches
-        are then cut by its own ``microbatch_size``, and it has to handle gradients that are not finite.
+        ``jax_privacy.clipped_grad`` returns, which clips by itself: the noise is scaled to its sensitivity, batches are
+        cut by its own ``microbatch_size``, and it has to handle gradients that are not finite.
       run: as for `private_aggregate`.
       l2_norm_clip: as for `private_aggregate`; None if `loss_fn` clips.
       key: as for `private_aggregate`.
@@ -208,7 +208,7 @@ def _sum_of_records(loss_fn: Any, params: Any, clip: Any, records: tuple[Any, ..
 
 
 def _by_microbatches(sums: Callable[..., ClippedSum], records: Any, mask: jax.Array, size: int) -> ClippedSum:
-    """The sum of `sums` of `size` rows at a time."""
+    """The sum over the batch, computed by `sums` from `size` rows at a time."""
     number = math.ceil(len(mask) / size)
     if number == 1:
         return sums(records, mask)
@@ -232,7 +232,7 @@ def _first(pieces: Any) -> Any:
 
 
 def _clipped_elsewhere(total: Any, params: Any) -> ClippedSum:
-    """What another library's clipping returned; no count of who was within."""
+    """What another library's clipping returned; there is no count of records within the norm."""
     leaves, structure = jax.tree.flatten(total)
     shapes = [jnp.shape(leaf) for leaf in leaves]
     wanted: Any = jax.tree.structure(params)
@@ -243,7 +243,7 @@ def _clipped_elsewhere(total: Any, params: Any) -> ClippedSum:
 
 
 def _check_axes(leaves: Sequence[Any], mask: jax.Array, axis_name: Any) -> None:
-    """Raises ValueError where records of different devices would be added up before they are clipped, or not at all."""
+    """Raises ValueError if records of different devices would be added up before they are clipped, or not at all."""
     names = frozenset(axis_name if isinstance(axis_name, tuple | list) else (axis_name,)) - {None}
     over = varying(mask)
     if any(varying(leaf) != over for leaf in leaves) or (over and over != names):
@@ -269,7 +269,7 @@ def _checked_mask(mask: Any, rows: int) -> jax.Array:
 
 
 def _rows(leaves: Sequence[Any], name: str) -> int:
-    """The length of the leading axis that all share."""
+    """The length of the leading axis that all leaves share."""
     lengths = {jnp.shape(leaf)[:1] for leaf in leaves}
     if len(lengths) != 1 or not all(lengths):
         shapes = [jnp.shape(leaf) for leaf in leaves]

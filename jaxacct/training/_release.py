@@ -17,7 +17,7 @@ from jaxacct.training._counting import SATURATED, ReleaseCountState, phase_mask,
 from jaxacct.training._noise import Noise, NoiseKey, Phase, checked_clip, phases_of, rounded_up, schedule_rows
 from jaxacct.training._normals import normals
 
-_UP = 1.0 + 2.0**-22  # of products of float32
+_UP = 1.0 + 2.0**-22  # rounds up products of float32
 
 
 class PrivateAggregateState(NamedTuple):
@@ -96,7 +96,7 @@ class MeanRelease:
         else:
             deviation = multiplier * jnp.float32(rounded_up(self.fixed * _UP))
         sizes = np.array(self.sizes, np.float32)
-        # 0, like the noise, if a traced phase is out of range: nothing is released without noise
+        # 0, as the noise is, if a traced phase is out of range: nothing is released without noise
         share = jnp.where(here, jnp.float32(1.0) / sizes, jnp.zeros_like(sizes)).sum()
         new_key, (of_count, *keys) = self.key.split(state.rng_key, len(found.total) + 1)
         updates = []
@@ -105,7 +105,7 @@ class MeanRelease:
             mean = (total + deviation.astype(total.dtype) * noise) * share.astype(total.dtype)
             updates.append(mean.astype(leaf.dtype))
         _, releases = self.counter.update((), state.releases, phase=phase)
-        # the count of a state that was restored from a run with other noise is lost
+        # a state that was restored from a run with other noise loses its count
         same = jnp.all(state.released_noise == jnp.asarray(self.rows))
         kept = jnp.where(same, releases.release_counts, jnp.full_like(counts, SATURATED))
         clip = state.l2_norm_clip

@@ -26,13 +26,14 @@ def report(
 ) -> str:
     """The privacy statement for the noise releases counted in `opt_state`, whether or not the run is finished.
 
-    Like `jaxacct.report`, for the epsilon that `privacy_spent` returns, with its assumptions, its certified interval,
-    and how to recompute it. If you stop because of what the run released, report the run at the full length that it
-    might have had, ``jaxacct.report(data, ..)``: the length, too, was chosen by looking at the data.
+    The statement is like that of `jaxacct.report`, for the epsilon that `privacy_spent` returns, with its assumptions,
+    its certified interval, and how to recompute it. If you stop because of what the run released, report the run at the
+    full length that it might have had, ``jaxacct.report(data, ..)``: the length, too, was chosen by looking at the
+    data.
 
     Args:
       opt_state: an optimizer's state with one counter in it, or any tree that contains it.
-      mechanism: as for `privacy_spent`: the batches, or what was run; for several phases a list.
+      mechanism: as for `privacy_spent`: the batches, or what was run; for several phases, a list.
       target_delta: float in (0, 1).
       precision: as for `jaxacct.report`.
       neighboring_relation: as for `jaxacct.report`.

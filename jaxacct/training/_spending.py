@@ -42,10 +42,10 @@ def spent_in_phases(
 
     Each release holds `batches` sampled batches.
 
-    Where batches may have been truncated, with probability tau, a share of delta is kept for (1 + e^epsilon) tau (see
+    If batches may have been truncated, with probability tau, a share of delta is kept for (1 + e^epsilon) tau (see
     `Batches.excess_delta`).
 
-    `known` caches results, for a search that asks about the same epochs again and again.
+    `known` caches results, for a search that evaluates the same epochs again and again.
     """
     known = {} if known is None else known
 
@@ -67,7 +67,7 @@ def spent_in_phases(
 
 
 def released_parts(phases: Sequence[tuple[Phase, int]], batches: int, cost: Callable[[Parts], float]) -> Parts:
-    """What was released in all phases; of several descriptions of a phase, the one that costs least by itself.
+    """What was released in all phases, where each phase is described in the way that costs least by itself.
 
     Any choice is valid in the composition.
     """
@@ -98,9 +98,9 @@ def privacy_spent(
     - the `num_epochs` of the mechanism in an `Epoch`, and the number of runs of one without;
     - the number of runs of any other mechanism, such as `Gaussian`: one release each.
 
-    The accounting of epochs assumes that they follow each other, each finished before the next begins. If an epoch is
-    broken off and its records are drawn anew, as after a restart, or if noise or sampling changes, begin a new phase; a
-    phase must not begin within an epoch that is continued.
+    The accounting of epochs assumes that they follow each other, and that each is finished before the next begins. If
+    an epoch is broken off and its records are drawn anew, as after a restart, or if noise or sampling changes, begin a
+    new phase; a phase must not begin within an epoch that is continued.
 
     The epsilon is that of a run whose length was not chosen by looking at what it released. If training stops early
     because of the released models, the epsilon of the whole procedure is that of the largest count that was allowed: a
@@ -108,10 +108,11 @@ def privacy_spent(
 
     Args:
       opt_state: an optimizer's state with one `ReleaseCountState` anywhere in it, or any tree that contains it.
-      mechanism: what one phase runs, as listed, or the `Batches` drawn for it, which include the cost of truncation;
-        with several phases a list or tuple of them, in the order of `phase`. Its noise multiplier is that of the
-        released *sum* over the clipping norm, whatever is divided afterwards. If the counter was told that a release
-        holds several batches, it is still the mechanism by which one batch is drawn.
+      mechanism: what one phase runs, as listed above, or the `Batches` drawn for it, which include the cost of
+        truncation; with several phases, a list or tuple of them, in the order of `phase`. The noise multiplier is the
+        standard deviation of the noise on the released *sum*, divided by the clipping norm, whatever the sum is divided
+        by afterwards. If the counter was told that a release holds several batches, `mechanism` is still the one by
+        which a single batch is drawn.
       target_delta: float in (0, 1).
       precision: as for `jaxacct.epsilon`: inf for the quick bounds only.
 
@@ -119,11 +120,11 @@ def privacy_spent(
       A float: 0 if nothing has been released, inf if a count was lost.
 
     Raises:
-      ValueError: if the counts are not found, not unique or traced, do not fit the number of mechanisms, or exceed the
-        number of batches; if they are inside `optax.MultiSteps` and it is not known how many sampled batches a release
-        holds, or no analysis of such a release is known (see `accumulated`); if the state records that other noise was
-        released; if the mechanisms of the phases differ in adjacency; if one does not say how many releases it consists
-        of.
+      ValueError: if the counts are not found, are not unique, are traced, do not fit the number of mechanisms, or
+        exceed the number of batches; if they are inside `optax.MultiSteps` and it is not known how many sampled batches
+        a release holds, or no analysis of such a release is known (see `accumulated`); if the state records that other
+        noise was released; if the mechanisms of the phases differ in adjacency; if a mechanism does not say how many
+        releases it consists of.
 
     >>> import jax.numpy as jnp, optax
     >>> import jaxacct as ja
@@ -181,15 +182,15 @@ def steps_affordable(
 ) -> int:
     """The largest number of noise releases of `mechanism` that stays within (`target_epsilon`, `target_delta`).
 
-    Each release holds one sampled batch, as `mechanism` says; for several, give the result of `accumulated`. The answer
+    Each release holds one sampled batch, as `mechanism` says; for several, give the result of `accumulated`. The result
     is the largest n for which the certified epsilon of n releases, as `privacy_spent` would return it, is at most
-    `target_epsilon`; for n + 1 it is above. Every smaller count is within the budget as well.
+    `target_epsilon`; for n + 1 releases epsilon is above it. Every smaller count is within the budget as well.
 
     Args:
       mechanism: the sampling and the noise of one step, as for `privacy_spent`; its own number of steps is not used.
       target_epsilon: float >= 0.
       target_delta: float in (0, 1).
-      after: what has been run on the same data before, as `jaxacct.epsilon` takes it: earlier phases, say.
+      after: what was run on the same data before, such as earlier phases, as for `jaxacct.epsilon`.
       precision: as for `jaxacct.epsilon`.
 
     Returns:
@@ -229,7 +230,7 @@ def steps_affordable(
         raise ValueError(f"after={after!r} alone has epsilon={spent(0)} > target_epsilon={target_epsilon}")
     longest = min(len(mechanism), SATURATED - 1) if isinstance(mechanism, Batches) else SATURATED - 1
     most = longest // unit
-    with warnings.catch_warnings():  # the answer is within the budget as it is; what was tried on the way may be loose
+    with warnings.catch_warnings():  # the result is within the budget in any case; bounds on the way may be loose
         for category in (OrderEdgeWarning, PrecisionWarning):
             warnings.simplefilter("ignore", category)
         quick = largest(functools.partial(spent, quick=True), target_epsilon, 0, most)  # a place to begin
@@ -239,11 +240,11 @@ def steps_affordable(
 
 
 def largest(value: Callable[[int], float], target: float, start: int, most: int) -> int:
-    """The largest n in [0, most] with value(n) <= target, for a value that grows with n and is within it at 0.
+    """The largest n in [0, most] with value(n) <= target, for a value that grows with n and is at most `target` at 0.
 
-    False position on logarithms from `start` on, bisection where it stalls, since evaluations may be expensive. Unless
-    it is 0 or `most`, both the returned number and its successor were evaluated: how the value grows affects only the
-    number of evaluations.
+    The search uses false position on logarithms, beginning at `start`, and bisection where that stalls, since
+    evaluations may be expensive. Unless the result is 0 or `most`, both it and its successor were evaluated: how the
+    value grows affects only the number of evaluations.
     """
     low, low_gap, high, high_gap = 0, -math.inf, most + 1, math.inf  # gap: log(value / target)
     guess, same_side = max(1, start), 0
@@ -272,9 +273,9 @@ def _check_phase(phase: Phase) -> None:
 
 
 def _check_length(phase: Phase, count: int) -> None:
-    """Warns of a number of steps that was given and replaced; raises ValueError if batches were used again.
+    """Warns if a number of steps that was given is replaced; raises ValueError if batches were used again.
 
-    Batches that are drawn a second time are the same, and no steps of their own.
+    Batches that are used a second time are the same batches, and not further steps.
     """
     if isinstance(phase, Batches) and count > len(phase):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Optimizer states in other forms: in flax's TrainState, in files without typed keys, from before the counter."""
+"""Optimizer states in other forms: in flax's TrainState, in files without typed keys, without the counter."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ _ARRAYS: Any = (jax.Array, np.ndarray, np.generic, bool, int, float)  # what bec
 def apply_gradients(state: _T, *, grads: Any, phase: Any = None, mask: Any = None, **replaced: Any) -> _T:
     """``state.apply_gradients(grads=grads)`` of a flax `TrainState`, with `phase` and `mask` passed to its optimizer.
 
-    Flax does not pass extra arguments on to the optimizer. For this call it is given an optimizer that has them bound.
+    Flax does not pass extra arguments on to the optimizer, so for this call it gets an optimizer with both bound to it.
 
     Args:
       state: a `TrainState`, or anything with its `tx`, `replace` and `apply_gradients`.
@@ -61,7 +61,8 @@ def _is_key(leaf: Any) -> bool:
 def storable(state: _T) -> _T:
     """`state` with typed random keys replaced by their words, for formats that hold only arrays, such as msgpack.
 
-    Optax's noise transforms hold typed keys, which ``flax.serialization.to_bytes`` refuses. `restored` undoes it.
+    The states of Optax's noise transforms hold typed keys, which ``flax.serialization.to_bytes`` rejects. `restored`
+    undoes the replacement.
 
     Args:
       state: any tree.
@@ -83,7 +84,7 @@ def storable(state: _T) -> _T:
 
 
 def restored(stored: Any, like: _T) -> _T:
-    """The state that `storable` was given, with JAX arrays and typed keys again: a tree of the form of `like`.
+    """The state that `storable` was given, with JAX arrays and typed keys restored: a tree of the form of `like`.
 
     Args:
       stored: what `storable` returned, or what was read from a file that holds it.
@@ -119,14 +120,14 @@ def with_counts(state: Any, like: _T, releases: int | Sequence[int]) -> _T:
     """An optimizer's state from before the counter was added, in the form of one that has counted `releases`.
 
     Args:
-      state: as the optimizer without `count_releases`, `track_privacy` and `budget_guard` returned it, or what was
-        restored in the form of its `init`.
-      like: the state that the optimizer with them begins with, its `init(params)`.
-      releases: how many noise releases `state` has seen, in each phase: whole numbers >= 0. They cannot be found from
+      state: the state of the optimizer without `count_releases`, `track_privacy` and `budget_guard`, as its update
+        returned it or as it was restored in the form of its `init`.
+      like: the initial state, `init(params)`, of the optimizer with them.
+      releases: how many noise releases led to `state`, in each phase: whole numbers >= 0. They cannot be found from
         `state`; if they are not known, what was spent is not known.
 
     Returns:
-      A state of the form of `like`, with everything but the counts from `state`.
+      A state of the form of `like`, which takes everything but the counts from `state`.
 
     Raises:
       ValueError: if `like` has no counter, `releases` does not fit it, or the two states differ by more than the

@@ -19,16 +19,16 @@ from jaxacct.training._counting import SATURATED, batches_in_release, counts_of_
 from jaxacct.training._noise import NOISE_FIELD, Phase, phases_of, rounded_up, schedule_rows
 from jaxacct.training._spending import described, overflow_of, spent_in_phases
 
-_EVERY = 64  # every count up to it has an entry
-_RATIO = 1.0 + 2.0**-5  # of the others, one to the next
-_LARGEST = 3e38  # that is a float32
+_EVERY = 64  # every count up to this has an entry
+_RATIO = 1.0 + 2.0**-5  # of neighbouring entries beyond that
+_LARGEST = 3e38  # nearly the largest float32; an epsilon from here on becomes inf
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SpentTable:
     """Epsilon after any number of releases, made by `spent_by_count`: call it on a state, also inside `jit` and `scan`.
 
-    A pytree of arrays, so that it can be passed to a compiled step, or closed over.
+    It is a pytree of arrays, so that it can be passed to a compiled step, or closed over.
 
     Attributes:
       counts: int32 [G], increasing from 0: the numbers of releases that have an entry.
@@ -52,10 +52,11 @@ class SpentTable:
     batches_per_release: Any
 
     def __call__(self, opt_state: Any) -> jax.Array:
-        """float32 []: an upper bound on epsilon of what `opt_state` has counted, traced or not.
+        """float32 []: an upper bound on epsilon of the releases counted in `opt_state`, which may be traced.
 
-        It is the entry of the count, or of the next larger one that has an entry. It is inf if more was counted than
-        the table has, if a count was lost, or if the state's noise or batches per release differ from the table's.
+        It is the entry of the count, or of the next larger count that has an entry. It is inf if more releases were
+        counted than the table covers, if a count was lost, or if the state's noise or batches per release differ from
+        the table's.
 
         Raises:
           ValueError: as `privacy_spent`, for a state without a count, with several, or with several phases.
@@ -80,7 +81,7 @@ jax.tree_util.register_dataclass(
 
 
 def _entries(most: int) -> NDArray[Any]:
-    """int32 [G], from 0 to `most`: the first ones all, then each larger by a thirty-second."""
+    """int32 [G], from 0 to `most`: all of the first counts, then counts that grow by a thirty-second each."""
     if most <= _EVERY:
         return np.arange(most + 1, dtype=np.int32)
     num = math.ceil(math.log(most / _EVERY) / math.log(_RATIO))
@@ -89,7 +90,7 @@ def _entries(most: int) -> NDArray[Any]:
 
 
 def _together(ways: Sequence[Sequence[Parts]], target_delta: float, precision: float | None) -> list[float]:
-    """The least epsilon among the descriptions of each count; those of the same structure are one batch."""
+    """The least epsilon among the descriptions of each count; those of the same structure are computed in one batch."""
     groups: dict[Any, list[tuple[int, list[Any]]]] = {}
     for i, descriptions in enumerate(ways):
         for parts in descriptions:
@@ -105,7 +106,7 @@ def _together(ways: Sequence[Sequence[Parts]], target_delta: float, precision: f
 
 
 def _noise_of(phase: Phase) -> NDArray[Any]:
-    """The noise as a state of `private_aggregate` holds it; no rows for other noise, which has no such state."""
+    """The noise as a state of `private_aggregate` holds it; no rows for noise that `private_aggregate` does not add."""
     try:
         return schedule_rows((phase,))
     except ValueError:
@@ -123,15 +124,16 @@ def spent_by_count(
     """A table of epsilon by the number of noise releases, to be read inside a compiled step.
 
     Each entry is what `privacy_spent` would return for that many releases: a certified upper bound, computed on the
-    host before training. Up to 64 releases each count has an entry; beyond, a count reads the next larger entry, whose
-    count is larger by at most a thirty-second (fewer releases reveal no more, so that it stays an upper bound). Inside
-    the step a reading costs a comparison with some hundred numbers, and no accounting is compiled.
+    host before training. Up to 64 releases, each count has an entry; beyond that, a count takes the entry of the next
+    larger count in the table, which is larger by at most a thirty-second (fewer releases reveal no more, so that it
+    stays an upper bound). Inside the step, a look-up costs a comparison with some hundred numbers, and no accounting is
+    compiled.
 
     Args:
       mechanism: what one phase runs, or the `Batches` drawn for it, as for `privacy_spent`.
       target_delta: float in (0, 1).
       most_releases: the number of releases up to which the table goes, in [1, 2^31 - 2]. None for all of the `Batches`.
-      batches_per_release: how many sampled batches each release holds, as `count_releases` was told.
+      batches_per_release: how many sampled batches each release holds, the same as for `count_releases`.
       precision: as for `jaxacct.epsilon`: inf for the quick bounds only.
 
     Returns:
@@ -169,7 +171,7 @@ def spent_by_count(
         raise ValueError(f"most_releases={most} must be at most the {len(phase)} batches that there are")
     counts = _entries(most)
     if isinstance(phase, Batches) and overflow_of([(phase, most)], batches):
-        known: dict[Any, float] = {}  # each with a share of delta of its own, for what is cut
+        known: dict[Any, float] = {}  # each count has its own share of delta for truncated batches
         found = [spent_in_phases([(phase, int(n))], target_delta, precision, (), known, batches) for n in counts]
     else:
         found = [0.0, *_together([ways_of(phase, int(n), batches) for n in counts[1:]], target_delta, precision)]

@@ -37,8 +37,8 @@ def secret_bytes(key: Any) -> bytes:
 class Words:
     """The words of one period, for one use: SHAKE-256 of the key and the number of the period, in blocks.
 
-    A function of these alone, the same on every machine and with every version of NumPy. As far as anybody knows,
-    without the key the words cannot be told from fair coins; they are taken for fair coins here.
+    The words are a function of these alone, the same on every machine and with every version of NumPy. As far as
+    anybody knows, they cannot be told from fair coins without the key; here they are taken for fair coins.
     """
 
     def __init__(self, secret: bytes, period: int, use: bytes = b"") -> None:
@@ -47,18 +47,18 @@ class Words:
         self._blocks = 0
 
     def raw(self, size: int) -> bytes:
-        """So many bytes that no other call returns."""
+        """`size` bytes that no other call returns."""
         self._blocks += 1
         return hashlib.shake_256(self._prefix + self._blocks.to_bytes(8, "little")).digest(size)
 
     def uint64(self, size: int) -> NDArray[Any]:
-        """So many words."""
+        """`size` words of 64 bits."""
         return np.frombuffer(self.raw(8 * size), "<u8")
 
     def below(self, limit: int, size: int) -> NDArray[Any]:
-        """uint32 or uint64 [size], independent and exactly uniform in [0, limit): words beyond a multiple are rejected.
+        """uint32 or uint64 [size], independent and exactly uniform in [0, limit).
 
-        `limit` is in [1, 2^32].
+        `limit` is in [1, 2^32]. Words at or above the largest multiple of `limit` are rejected.
         """
         bits = 32 if limit <= _SMALL else 64
         multiple = 2**bits // limit * limit

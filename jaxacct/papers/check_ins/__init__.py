@@ -1,8 +1,8 @@
 """Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", statement by statement.
 
-The direct profile over the clones pair, and its Renyi curve, answer questions about `jaxacct.CheckIn`. Here are the
-other statements: those of the paper with their slips corrected, sound versions of those that are false, lower bounds on
-any valid curve, and, under names that begin with `published`, formulas as printed.
+`jaxacct.epsilon` and its relatives use the direct profile over the clones pair, and its Renyi curve, for
+`jaxacct.CheckIn`. The other statements are here: those of the paper with their slips corrected, sound versions of those
+that are false, lower bounds on any valid curve, and, under names that begin with `published`, formulas as printed.
 """
 
 from jaxacct.papers.check_ins._distributed import TernaryMoment

@@ -3,7 +3,7 @@
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 4 with its missing term
 (CI-S17, CI-S24). The sum of k reports has noise of variance k sigma^2, and two data are `gap` standard deviations of
 one report's noise apart: the base is a Gaussian with s_k = gap^2 / k. Upper bounds, replace-one adjacency, whole orders
-2..A. Not monotone in the probability: fewer reports mean less noise.
+2..A. They are not monotone in the probability of a report: fewer reports mean less noise.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def log_sinh_moments(s: jax.Array, *, max_order: int) -> jax.Array:
     """Log T_j(s) [A + 1, ..], j = 0..A, of e^(s (j(j-1)/2 - j^2/8)) E |2 sinh(sqrt(s) g/2)|^j, g normal, rounded up.
 
     This is the ternary moment E_R |(P - Q)/R|^j of three Gaussians at distance sqrt(s) from each other; odd rows and
-    row 0 are -inf. The trapezoid rule around the integrand's peak has positive terms, where the alternating sum would
+    row 0 are -inf. The trapezoid rule around the integrand's peak has positive terms, whereas the alternating sum would
     lose every digit; what it leaves out is below 2^-60 (docs/numerics/clones.md, "Moments of a hyperbolic sine").
     """
     usable = (s > 0) & (s < jnp.inf)
@@ -101,7 +101,7 @@ def _peak(j: jax.Array, root: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _with_odd(even: jax.Array) -> jax.Array:
-    """The rows, with 3, 5, .. set to geometric means of their neighbours (Cauchy-Schwarz); the last row is even."""
+    """The rows, where rows 3, 5, .. become geometric means of their neighbours (Cauchy-Schwarz); the last is even."""
     return even.at[3::2].set(log_up(0.5 * (even[2:-2:2] + even[4::2]), 2.0))
 
 
@@ -138,9 +138,9 @@ def distributed_rdp(
 ) -> jax.Array:
     """Renyi divergences [A - 1, L] of orders 2..A of one round, rounded up; exact sums over blocks of single counts.
 
-    Upper bound: Liew, Hasegawa & Takahashi 2022, Theorem 4, corrected (CI-S17). With `fewest` = k_lo: given that at
-    least k_lo users report. The probability of fewer, `low_participation_log_prob`, must then be added to delta for
-    each round (CI-S24), or the server must discard such rounds.
+    Upper bound: Liew, Hasegawa & Takahashi 2022, Theorem 4, corrected (CI-S17). With `fewest` = k_lo, the divergences
+    hold given that at least k_lo users report. The probability of fewer, `low_participation_log_prob`, must then be
+    added to delta for each round (CI-S24), or the server must discard such rounds.
 
     Args:
       num_users, prob, gap: float64 [L].
@@ -148,7 +148,7 @@ def distributed_rdp(
       layout: static, blocks of the number of reports.
       kind: static, how the ternary moment is bounded.
       capped: static, whether joint convexity is used too.
-      fewest: static, k_lo; 0 for none.
+      fewest: static, k_lo; 0 for no such condition.
     """
     blocks = binomial_blocks(num_users, prob, layout)
     scale = jnp.zeros_like(num_users)

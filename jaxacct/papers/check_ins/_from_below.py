@@ -1,10 +1,10 @@
-"""BOUND, from below, on Renyi divergences of shuffled check-ins: one differing record, mixture first.
+"""BOUND, from below, on Renyi divergences of shuffled check-ins: one differing record, with the mixture as P.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorem 3 and Corollary 1; CI-S14,
 CI-S15, CI-S21. All other users hold x_0. With W the likelihood ratio of a report on x_1 against one on x_0, and
 b ~ Bern(q), the likelihood ratio of what is seen is 1 + (1/n) sum_i b_i (W_i - 1), i = 1..n, whose moments need no sum
-over the number of reports. Exact for this pair and direction, hence the least that any Renyi accountant could certify;
-it says nothing about epsilon itself.
+over the number of reports. The divergence is exact for this pair and direction, and hence the least that any Renyi
+accountant could certify; it says nothing about epsilon itself.
 
 Every sum has positive terms and increases in each of them. Each logarithm is moved down by the rounding error of its
 own operations, so every number is a lower bound (docs/numerics/clones.md, "One report among equal ones").
@@ -60,7 +60,7 @@ def gaussian_log_moments(gap: jax.Array, *, max_order: int, upward: bool = False
     """log E (W - 1)^j [A + 1, L] for j = 0..A, -inf at j = 1: Gaussians `gap` standard deviations apart.
 
     Rounded down, or up if `upward` (static). With s = gap^2 and u = e^s - 1, they obey a recurrence of positive terms,
-    where the alternating sum over the moments e^(s j (j-1)/2) would lose every digit:
+    whereas the alternating sum over the moments e^(s j (j-1)/2) would lose every digit:
 
         m_0 = 1, m_1 = 0,   m_{k+1} = (e^(k s) - 1) m_k + sum_{j<k} C(k,j) u^(k-j) e^(j s) m_j,
 
@@ -221,7 +221,7 @@ def response_pair_rdp_lanes(
 def sampled_gaussian_pair_rdp_lanes(
     num_users: jax.Array, num_reports: jax.Array, gap: jax.Array, *, orders: Sequence[float], max_order: int = 256
 ) -> jax.Array:
-    """`sampled_gaussian_pair_rdp` [A, L]: rate m/n of the pair of m (CI-S18). See `gaussian_pair_rdp_lanes`."""
+    """`sampled_gaussian_pair_rdp` [A, L]: the pair of m reports at rate m/n (CI-S18). See `gaussian_pair_rdp_lanes`."""
     top = max(3, min(max_order, math.floor(max(orders))))
     one = jnp.ones_like(gap)
     sums = pair_log_sums(gaussian_log_moments(gap, max_order=top), num_reports, one)
@@ -271,7 +271,8 @@ def gaussian_pair_rdp(
         log E[(1 + (1/n) sum_i b_i (W_i - 1))^a] / (a - 1),   W lognormal of variance gap^2, b ~ Bern(q),
 
     which for q = 1 is the shuffle Gaussian mechanism's pair, Theorem 3 with its direction corrected. Lower bound, exact
-    at whole orders; others get the value of the whole order below, those above `max_order` its value. Rounded down.
+    at whole orders; another order gets the value of the whole order below it, and an order above `max_order` gets the
+    value at `max_order`. Rounded down.
 
     Args:
       num_users: n, whole number >= 1.
@@ -300,8 +301,8 @@ def response_pair_rdp(
 ) -> Floats:
     """Renyi divergences [A] of check-ins with binary randomized response, one 1 among zeros (CI-S21).
 
-    As `gaussian_pair_rdp` with E (W-1)^j = (E-1)^j (1 + (-1)^j E^(1-j))/(1 + E): a lower bound on any bound that holds
-    for every pure randomizer.
+    This is like `gaussian_pair_rdp`, with E (W-1)^j = (E-1)^j (1 + (-1)^j E^(1-j))/(1 + E): a lower bound on any bound
+    that holds for every pure randomizer.
 
     Args:
       num_users: n, whole number >= 1.
@@ -328,7 +329,7 @@ def response_pair_rdp(
 def sampled_gaussian_pair_rdp(
     num_users: ArrayLike, num_reports: ArrayLike, gap: ArrayLike, *, orders: ArrayLike, max_order: int = 256
 ) -> Floats:
-    """Renyi divergences [A] where exactly m of n users report, a uniform subset: ours, for Theorem 5 (CI-S18).
+    """Renyi divergences [A] if exactly m of n users report, a uniform subset: ours, for Theorem 5 (CI-S18).
 
         log E[(1 + (m/n) Y)^a] / (a - 1),   Y = (1/m) sum_{i<=m} (W_i - 1),
 

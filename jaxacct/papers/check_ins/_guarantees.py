@@ -116,7 +116,7 @@ def _log_chernoff(count: jax.Array, num_users: jax.Array, prob: jax.Array) -> ja
 
 
 class GivenNothingFails(NamedTuple):
-    """Renyi divergences [A, L] given that a round does not fail, and the log probability [L] that it does.
+    """Renyi divergences [A, L] given that a round does not fail, and the log probability [L] that it fails.
 
     That probability is added to delta.
     """
@@ -163,7 +163,7 @@ def approximate_rdp_lanes(
 
 
 class ApproximateRdp(NamedTuple):
-    """Renyi divergences given that a round does not fail, and the probability that it does, to be added to delta."""
+    """Renyi divergences given that a round does not fail, and the probability of a failure, to be added to delta."""
 
     rdp: Floats
     failure_prob: Floats
@@ -201,7 +201,8 @@ def shuffled_guarantee(
         epsilon = log(1 + tanh(eps0/2) (8 sqrt(E log(4/delta1)/k) + 8 E/k)),
         delta = delta1 + (e^epsilon + 1)(1 + e^-eps0/2) k delta0.
 
-    Upper bound for any delta1; (eps0, delta0) where the form does not hold, k < 16 E log(4/delta1), or does not help.
+    Upper bound for any delta1. The result is (eps0, delta0) if the form does not hold, k < 16 E log(4/delta1), or does
+    not help.
 
     Args:
       num_reports: k, whole number >= 1.
@@ -233,7 +234,7 @@ def sampled_guarantee(
 ) -> Guarantee:
     """(epsilon, delta) of shuffling a uniform k of n users: (log(1 + (k/n)(e^eps - 1)), (k/n) delta) (CI-S6, CI-S7).
 
-    Lemma 4 over `shuffled_guarantee`. Upper bound.
+    This is Lemma 4 with (eps, delta) from `shuffled_guarantee`. Upper bound.
 
     Args:
       num_users: n, whole number >= 1.
@@ -267,9 +268,10 @@ def theorem1_guarantee(
 ) -> Guarantee:
     """(epsilon, delta) of one round of check-ins with at most l reports counted, Theorem 1 repaired (CI-S8).
 
-    It is (eps_l, P[K outside] + delta_l), with (eps_l, delta_l) of `sampled_guarantee` at l. For the paper l or more
-    reports are outside; its proof overlooks numbers too small for the closed form, which are added. Both tails are by
-    Chernoff's bound. Upper bound; (inf, 1) where the form does not hold at l, or l is not above the mean.
+    It is (eps_l, P[K outside] + delta_l), with (eps_l, delta_l) of `sampled_guarantee` at l. In the paper, l or more
+    reports are outside; its proof overlooks numbers of reports too small for the closed form, which count as outside
+    too. Both tails are by Chernoff's bound. Upper bound; (inf, 1) if the form does not hold at l, or if l is not above
+    the mean.
 
     Args:
       num_users: n, whole number >= 1.
@@ -297,8 +299,8 @@ def theorem1_guarantee(
 def binomial_upper_tail(num_users: ArrayLike, check_in_prob: ArrayLike, least: ArrayLike) -> Floats:
     """P[Bin(n, q) >= l], the beta of Theorem 1 (CI-S8).
 
-    Upper bound: a sum from l on, and a geometric bound on what is beyond 12 standard deviations, sharp for l > n q; 1
-    where the terms do not fall.
+    Upper bound: a sum from l on, and a geometric bound on what is beyond 12 standard deviations. It is sharp for
+    l > n q, and 1 if the terms do not fall.
 
     Args:
       num_users: n, whole number >= 1.
@@ -330,13 +332,13 @@ def approximate_rdp(
     most_reports: int,
     local_delta: ArrayLike = 0.0,
 ) -> ApproximateRdp:
-    """Renyi divergences [A] of a round that does not fail, and the chance that it does: ours, sound (CI-S22).
+    """Renyi divergences [A] of a round that does not fail, and the probability of a failure: ours, sound (CI-S22).
 
     With (eps_k, delta_k) of `sampled_guarantee`, w_k = P[Bin(n, q) = k] and RR_a the divergence of randomized response,
 
         f = sum_k w_k delta_k,   e^((a-1) R_a) = 1 + sum_k w_k (1 - delta_k)(e^((a-1) RR_a(eps_k)) - 1) / (1 - f).
 
-    It replaces Approaches 1 and 2. Upper bound, real orders a > 1; more than `most_reports` reports count as failures.
+    It replaces Approaches 1 and 2. Upper bound, real orders a > 1; more than `most_reports` reports count as a failure.
     The probability that any of T rounds fails is at most 1 - (1 - f)^T; it must be added to delta.
 
     Args:

@@ -1,7 +1,7 @@
 """BOUND, from above: Renyi divergences of check-ins and of samples by ternary moments, whole orders.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Theorems 2 and 4 and Lemma 2.
-Replace-one adjacency, both directions. (a - 1) R_a is convex in a, so that `girgis.at_real_orders` carries a curve to
+Replace-one adjacency, both directions. (a - 1) R_a is convex in a, so that `girgis.at_real_orders` extends a curve to
 real orders.
 """
 
@@ -32,8 +32,8 @@ from jaxacct.papers.check_ins import _distributed as sums
 from jaxacct.papers.check_ins import _renyi as lanes
 from jaxacct.papers.check_ins._distributed import TernaryMoment
 
-# Blocks of the number of reports: single counts from 1 on, those of a geometric grid, and at most so many around the
-# mean. Fewer are certified too, only looser.
+# Blocks of the number of reports: single counts from 1 on, blocks of a geometric grid, and at most so many blocks
+# around the mean. With fewer blocks the bound is certified too, only looser.
 _NUM_SINGLES, _NUM_GEOMETRIC, _MOST_CENTRAL = 1024, 16, 2**17
 
 
@@ -128,7 +128,7 @@ def log_ternary_moment(rdp: ArrayLike, *, order: int, highest: ArrayLike | None 
     Args:
       rdp: rho(j) >= 0, nats.
       order: j, whole number >= 2.
-      highest: h >= 0; None where it is unknown, or infinite.
+      highest: h >= 0; None if it is unknown or infinite.
       sharper: whether to use our bound too.
 
     Returns:
@@ -153,17 +153,17 @@ def subset_rdp(
     capped: bool = True,
     sharper: bool = True,
 ) -> Floats:
-    """Renyi divergences of a mechanism run on a uniform m of n records, rate m/n, whole orders 2..A (CI-S10).
+    """Renyi divergences of a mechanism run on a uniform subset of m of n records, whole orders 2..A (CI-S10).
 
         e^((a-1) R_a) <= 1 + sum_{j=2..a} C(a,j) rate^j zeta(j)^j;   `capped`: and <= 1 + rate (e^((a-1) rho(a)) - 1).
 
-    Upper bound, zeta of `log_ternary_moment`; the cap is joint convexity.
+    Upper bound, with zeta from `log_ternary_moment` and rate = m/n; the cap follows from joint convexity.
 
     Args:
       rdp: float [A - 1], rho(2), .., rho(A), nats, of the mechanism on m records.
       rate: m/n in (0, 1].
-      highest: its divergence of infinite order, >= 0; None where it is unknown.
-      capped: whether to take the cap.
+      highest: the mechanism's divergence of infinite order, >= 0; None if it is unknown.
+      capped: whether to use the cap.
       sharper: as in `log_ternary_moment`.
 
     Returns:
@@ -191,14 +191,14 @@ def constant_base_rdp(
 ) -> Floats:
     """Renyi divergences of check-ins over one curve for every number of reports, by Stirling numbers (CI-S9).
 
-    Theorem 2 without the cap, orders 2..A, where the mechanism on k reports has the same curve for all k >= 1, as
-    randomizers without amplification have: only E (K/n)^j is needed. Upper bound, any n.
+    This is Theorem 2 without the cap, orders 2..A, for a mechanism on k reports that has the same curve for all k >= 1,
+    as randomizers without amplification have: only E (K/n)^j is needed. Upper bound, any n.
 
     Args:
       num_users: n, whole number >= 1.
       check_in_prob: q in [0, 1].
       rdp: float [A - 1], rho(2), .., rho(A), nats.
-      highest: its divergence of infinite order, >= 0; None where it is unknown.
+      highest: the divergence of infinite order, >= 0; None if it is unknown.
       sharper: as in `log_ternary_moment`.
 
     Returns:
@@ -238,8 +238,8 @@ def theorem2_rdp(
       num_users: n, whole number >= 1.
       check_in_prob: q in [0, 1].
       rdp: float [A - 1], rho(2), .., rho(A), nats.
-      highest: its divergence of infinite order, >= 0; None where it is unknown.
-      capped: whether to take the second bound on A_k too.
+      highest: the divergence of infinite order, >= 0; None if it is unknown.
+      capped: whether to use the second bound on A_k too.
       sharper: as in `log_ternary_moment`.
 
     Returns:
@@ -272,9 +272,9 @@ def distributed_rdp(
 ) -> Floats:
     """Renyi divergences of check-ins of which only the sum is seen, Theorem 4 corrected (CI-S17, CI-S24).
 
-    Theorem 2 over Gaussians: the sum of k reports has noise of variance k sigma^2. Upper bound, orders 2..A. The paper
-    leaves out k = 0, and has `TernaryMoment.GENERIC` without the cap; the other two kinds are ours. Not monotone in the
-    probability: fewer reports mean less noise.
+    This is Theorem 2 for Gaussian reports: the sum of k reports has noise of variance k sigma^2. Upper bound, orders
+    2..A. The paper leaves out k = 0, and has `TernaryMoment.GENERIC` without the cap; the other two kinds are ours. The
+    bound is not monotone in the probability: fewer reports mean less noise.
 
     Args:
       num_users: n, whole number >= 1.
@@ -283,8 +283,8 @@ def distributed_rdp(
       max_order: A, whole number >= 2.
       kind: how the ternary moment is bounded.
       capped: whether joint convexity is used too.
-      fewest: k_lo >= 0, condition on at least so many reports; the probability of fewer, `low_participation_prob`, must
-        then be added to delta for each round, or the server must discard such rounds.
+      fewest: k_lo >= 0: the divergences are conditional on at least so many reports. The probability of fewer,
+        `low_participation_prob`, must then be added to delta for each round, or the server must discard such rounds.
 
     Returns:
       float64 [.., A - 1], nats: orders 2, .., A.

@@ -2,8 +2,8 @@
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", Lemma 1, states that an (eps, delta)-DP
 mechanism has at most the Renyi divergence below. It has at least that much (CI-S1): binary randomized response at eps
-= 0.5 is (0.5, 0)-DP, for which the expression is 0, and has D_2 = 0.227. Read the right way round it is the best
-conversion of one order.
+= 0.5 is (0.5, 0)-DP, for which the expression is 0, and has D_2 = 0.227. Read the right way round, the lemma gives the
+best conversion of one order.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ def least_rdp(order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
 def optimal_epsilon(order: ArrayLike, rdp: ArrayLike, delta: ArrayLike) -> Floats:
     """epsilon at `delta` from a Renyi divergence at one order, the least that it implies (CI-S1, inverted).
 
-    The least epsilon >= 0 with `least_rdp` at least rdp. Upper bound, in the direction of the divergence, rounded up;
-    never above the closed conversion (CI-S3). Real order > 1.
+    It is the least epsilon >= 0 with `least_rdp` at least rdp. Upper bound, in the direction of the divergence, rounded
+    up; never above the closed-form conversion (CI-S3). Real order > 1.
 
     Args:
       order: a > 1.

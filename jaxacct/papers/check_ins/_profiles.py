@@ -1,7 +1,8 @@
 """BOUND, from above, on delta of check-ins from given profiles of k shuffled reports, summed over k, for few users.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins", appendix D.1 with its first term
-corrected (CI-S19: q b D(..) of a fixed number is violated), and the direct profile that is never above it (CI-S23).
+corrected (CI-S19: as printed, with q b D(..) of a fixed number of reports, it fails), and the direct profile, which is
+never above it (CI-S23).
 Replace-one adjacency.
 """
 
@@ -92,13 +93,13 @@ def direct_delta(profile: Profile, epsilon: float, *, num_users: int, check_in_p
 
         q sum_k P[Bin(n-1, q) = k-1] D_k(log(1 + (n/k)(e^eps - 1))).
 
-    Upper bound if each D_k is one, both directions. `jaxacct.delta` of `CheckIn` evaluates it over the clones pair, in
-    blocks of k.
+    Upper bound if each D_k is an upper bound, both directions. `jaxacct.delta` of `CheckIn` evaluates it with the
+    profiles of the clones pair, in blocks of k.
 
     Args:
       profile: D, a function from an epsilon >= 0 and a number of reports to delta.
       epsilon: >= 0.
-      num_users: n, whole number >= 1; `profile` is asked for 1..n reports.
+      num_users: n, whole number >= 1; `profile` is called for 1..n reports.
       check_in_prob: q in [0, 1].
 
     Returns:
@@ -142,12 +143,13 @@ def coupled_epsilon(inner_epsilon: float, *, check_in_prob: float) -> Floats:
 
 
 def coupled_delta(profile: Profile, inner_epsilon: float, *, num_users: int, check_in_prob: float) -> Floats:
-    """delta of one round of check-ins at `coupled_epsilon`, by coupling those with and without the user (CI-S19).
+    """delta of one round of check-ins at `coupled_epsilon`, by coupling rounds with and without the user (CI-S19).
 
         q b sum_k o_k D_k(inner) + q (1-b) (sum_{k<n} o_k D_k(inner + log(q/(1-q) (n/k - 1))) + o_n),
 
     b = e^(eps - inner), o_k = P[Bin(n-1, q) = k-1], D_k the profile of the shuffle of k reports. Upper bound if each
-    D_k is one, never below `direct_delta`. The paper's first term has the shuffle of no reports, and is violated.
+    D_k is an upper bound; never below `direct_delta`. The first term in the paper has the shuffle of no reports, with
+    which the bound is false.
 
     Args:
       profile: D, a function from any real epsilon and a number of reports to delta; epsilons may be negative.

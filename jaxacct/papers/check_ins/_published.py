@@ -69,7 +69,7 @@ def published_first_cut(
 ) -> PublishedGuarantee:
     """(epsilon, delta) [L] of Theorem 1 as printed, not a bound: delta is too small.
 
-    Epsilon has (E-1)/E for (E-1)/(E+1), which is only loose.
+    Epsilon has (E-1)/E in place of (E-1)/(E+1), which only makes it loose.
     """
     growth = jnp.exp(local_epsilon)
     reach = 8.0 * jnp.sqrt(cap * growth * jnp.log(4.0 / delta1)) / num_users + 8.0 * growth / num_users
@@ -102,7 +102,7 @@ def published_approach_1(
 ) -> jax.Array:
     """Renyi divergences [A - 1, L] of Approach 1 (shuffling conversion), whole orders 2..A, false as bounds.
 
-    Lemma 3, Lemma 1 as printed, Theorem 2 (CI-S11).
+    By Lemma 3, Lemma 1 as printed, and Theorem 2 (CI-S11).
     """
     k, log_weight = _each_count(num_users, prob, num_counts)
     at = published_shuffling_lanes(k, local_epsilon, delta1, local_delta)
@@ -201,7 +201,7 @@ def published_shuffling(
 ) -> Guarantee:
     """(epsilon, delta) of Lemma 3 under its own condition, 16 E log(2/delta1) <= k, which should have log 4 (CI-S5).
 
-    Formula value; (eps0, delta0) elsewhere, or where there is no gain. A certified bound: `shuffled_guarantee`.
+    Formula value; (eps0, delta0) if the condition fails or there is no gain. `shuffled_guarantee` is a certified bound.
 
     Args:
       num_reports: k, whole number >= 1.
@@ -234,8 +234,8 @@ def published_theorem1(
 ) -> Guarantee:
     """(epsilon, delta) of Theorem 1 as printed: (E-1)/E for (E-1)/(E+1), and the sampled epsilon in delta (CI-S8).
 
-    Formula value: epsilon is loose, delta too small, and small numbers of reports are overlooked. A certified bound:
-    `theorem1_guarantee`.
+    Formula value: epsilon is loose, delta is too small, and small numbers of reports are overlooked. A certified bound
+    is `theorem1_guarantee`.
 
     Args:
       num_users: n, whole number >= 1.
@@ -272,7 +272,7 @@ def published_approach1_rdp(
 ) -> Floats:
     """Renyi divergences of Approach 1, false as bounds: Lemma 3, Lemma 1 as printed, Theorem 2; orders 2..A (CI-S11).
 
-    Formula value. A certified bound: `approximate_rdp`, or `jaxacct.rdp` of `CheckIn`.
+    Formula value. Certified bounds are `approximate_rdp` and `jaxacct.rdp` of `CheckIn`.
 
     Args:
       num_users: n, whole number >= 1.
@@ -314,7 +314,7 @@ def published_approach2_rdp(
 ) -> Floats:
     """Renyi divergences [A] of Approach 2, false as bounds: Lemmas 3 and 4, then Lemma 1 as printed (CI-S12).
 
-    Formula value. A certified bound: `approximate_rdp`, or `jaxacct.rdp` of `CheckIn`.
+    Formula value. Certified bounds are `approximate_rdp` and `jaxacct.rdp` of `CheckIn`.
 
     Args:
       num_users: n, whole number >= 1.
@@ -348,7 +348,7 @@ def published_distributed_rdp(
 ) -> Floats:
     """Renyi divergences of Theorem 4 as printed, without the rounds that nobody joins; orders 2..A (CI-S17).
 
-    Formula value, which may be negative. A certified bound: `distributed_rdp`.
+    Formula value, which may be negative. A certified bound is `distributed_rdp`.
 
     Args:
       num_users: n, whole number >= 1.
@@ -375,9 +375,9 @@ def published_distributed_rdp(
 def published_subsampled_gaussian_rdp(
     num_users: ArrayLike, num_reports: ArrayLike, gap: ArrayLike, *, max_order: int
 ) -> Floats:
-    """Renyi divergences of Theorem 5: an upper bound for samples fed with a lower bound; orders 2..A (CI-S18).
+    """Renyi divergences of Theorem 5: an upper bound for samples, applied to a lower bound; orders 2..A (CI-S18).
 
-    Formula value, a bound in neither direction; the paper calls it optimistic. A lower bound:
+    Formula value, a bound in neither direction; the paper calls it optimistic. A lower bound is
     `sampled_gaussian_pair_rdp`.
 
     Args:

@@ -6,9 +6,10 @@ CI-S10). Given K = k, those who report are a uniform k-subset, so that with A_k 
     e^((a-1) R_a) <= sum_k w_k A_k,   A_0 = 1,
     A_k <= 1 + sum_{j=2..a} C(a,j) (k/n)^j zeta_k(j)^j   and   A_k <= 1 + (k/n) (e^((a-1) rho_k(a)) - 1),
 
-with zeta the ternary moment of the mechanism with k reports, rho its Renyi curve; the second is joint convexity. Upper
-bounds, replace-one adjacency, whole orders; `jaxacct.special.at_real_orders` interpolates. Each logarithm is moved up
-by the rounding error of its own operations (docs/numerics/clones.md, "Check-ins by their moments").
+where zeta is the ternary moment of the mechanism with k reports, and rho its Renyi curve; the second bound follows from
+joint convexity. Upper bounds, replace-one adjacency, whole orders; `jaxacct.special.at_real_orders` interpolates. Each
+logarithm is moved up by the rounding error of its own operations (docs/numerics/clones.md, "Check-ins by their
+moments").
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def mixture_rdp(
 
     Upper bound for any base. On a block the base is that of its first count; both bounds on A_k are then convex in k,
     and the block takes the lesser of their chords. e^`log_scale` [L] multiplies the weights, such as 1 / P[K >= k_lo]
-    where fewer reports are failures; where it is inf nothing is claimed.
+    if fewer reports count as failures; where it is inf, nothing is claimed.
     """
     found = base(blocks.first)
     scale = jnp.zeros_like(num_users) if log_scale is None else log_scale

@@ -1,7 +1,7 @@
 """Statements of Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds".
 
-The divergence, trade-off function and Gaussian parameter of the clones pair answer questions about
-`jaxacct.Shuffled`. Here are closed-form bounds on that divergence, and the paper's estimates, which are not bounds.
+jaxacct uses the divergence, trade-off function and Gaussian parameter of the clones pair for `jaxacct.Shuffled`. This
+module has closed-form bounds on that divergence, and the paper's estimates, which are not bounds.
 """
 
 from jaxacct.papers.chen._bounds import (

@@ -74,7 +74,7 @@ def _in_domain(num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax
 def _enclosed(
     log_lower: jax.Array, log_upper: jax.Array, powers: jax.Array, known: jax.Array, local_epsilon: jax.Array
 ) -> Ends[jax.Array]:
-    """Lower and upper ends [A, L] of D, never above one report alone, from bounds on log(e^(M D) - 1)."""
+    """Lower and upper ends [A, L] of D, from bounds on log(e^(M D) - 1); never above the D of one report alone."""
     single = single_log_excess(jnp.where(known, local_epsilon, 1.0), powers)
     lower = down(softplus(jnp.minimum(log_lower, log_down(single, SINGLE_ULPS))) / powers, 12)
     upper = up(softplus(jnp.minimum(log_upper, log_up(single, SINGLE_ULPS))) / powers, 12)
@@ -88,8 +88,8 @@ def moment_sandwich_rdp_lanes(
     """`moment_sandwich_rdp` [A, L], rounded outward (docs/numerics/clones.md, "Sandwiches of the clones pair").
 
     The lower bounds are the first term of the power series in s of e^(M D) - 1 = E psi(s x), x a mean of m signs, and
-    the outcomes where every clone agrees with the report. The upper one holds since the coefficients of psi(s x) in x^2
-    are positive, so that psi(s x) <= x^2 psi(s) = x^2 X.
+    the part of the outcomes in which every clone agrees with the report. The upper bound holds since the coefficients
+    of psi(s x) in x^2 are positive, so that psi(s x) <= x^2 psi(s) = x^2 X.
     """
     known = _in_domain(num_reports, clone_prob, local_epsilon)
     n, p, local = (jnp.where(known, x, 1.0) for x in (num_reports, clone_prob, local_epsilon))
@@ -175,7 +175,7 @@ def block_epoch_rdp_lanes(
 def local_epsilon_for_slope_lanes(
     num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array, highest: jax.Array, *, orders: Sequence[float]
 ) -> jax.Array:
-    """`local_epsilon_for_slope` [L], found in [0, highest] by halving."""
+    """`local_epsilon_for_slope` [L], found in [0, highest] by bisection."""
     grid = jnp.asarray(orders, jnp.float64)[:, None]
 
     def fits(local: jax.Array) -> jax.Array:
@@ -336,14 +336,14 @@ def block_epoch_rdp(
 ) -> Ends[Floats]:
     """Renyi divergences [A] of the pair that dominates one epoch of shuffled noisy SGD (Algorithm 1; CH-S15).
 
-    The clones pair at clone probability e^(-block_size local_epsilon). The records are in `num_blocks` fixed blocks,
-    processed in a freshly permuted order; a replaced record changes its block's step by at most local_epsilon, and all
-    steps are public. The upper end is an upper bound for the epoch, both directions, and adds over epochs.
-    Theorem 3 claims far less for blocks of more than one record, and is false there. Real orders > 1.
+    This is the clones pair at clone probability e^(-block_size local_epsilon). The records are in `num_blocks` fixed
+    blocks, which are processed in a freshly permuted order; a replaced record changes the step of its block by at most
+    local_epsilon, and all steps are public. The upper end is an upper bound for the epoch, both directions, and adds up
+    over epochs. Theorem 3 claims far less for blocks of more than one record, and is false there. Real orders > 1.
 
     Args:
       num_blocks: whole number >= 1.
-      block_size: records of a block, whole number >= 1.
+      block_size: number of records in a block, whole number >= 1.
       local_epsilon: >= 0, of one record within its block.
       orders: real [A], each > 1.
 
@@ -400,7 +400,7 @@ def laplace_rdp(local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
     Upper bound for the report without shuffling, rounded up by 2^-46, both directions, real orders > 1.
 
     Args:
-      local_epsilon: eps >= 0; the report is eps-DP where the sensitivity is over all pairs of a user's inputs.
+      local_epsilon: eps >= 0; the report is eps-DP if the sensitivity is over all pairs of a user's inputs.
       orders: real [A], each > 1.
 
     Returns:

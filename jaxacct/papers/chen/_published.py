@@ -1,7 +1,7 @@
 """NOT A BOUND: limits for many reports, and closed forms of Chen et al. 2024 as printed.
 
 "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification Bounds", Theorems 2 and 3, Corollary 2,
-Table 1. Those called `published` are false as bounds; docs/papers/chen.md has the counterexamples.
+Table 1. Formulas called `published` are false as bounds; docs/papers/chen.md has the counterexamples.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def published_rdp_lanes(num_reports: jax.Array, local_epsilon: jax.Array, *, ord
 
 
 def published_local_epsilon_lanes(num_reports: jax.Array, num_epochs: jax.Array, slope: jax.Array) -> jax.Array:
-    """`published_local_epsilon` [L]: `published_rdp` inverted; infeasible where negative."""
+    """`published_local_epsilon` [L]: `published_rdp` inverted; infeasible if negative."""
     return jnp.log(0.5 * slope * (num_reports - 1.0) / num_epochs)
 
 
@@ -85,8 +85,8 @@ _scale = Kernel(laplace_scale_lanes)
 def limit_gdp(num_reports: ArrayLike, clone_prob: ArrayLike, local_epsilon: ArrayLike) -> Floats:
     """mu, an estimate and not a bound: 2 tanh(local_epsilon/2) / sqrt(n p), Theorem 2 corrected (CH-S8).
 
-    The clones pair's Gaussian limit as the number of reports n grows. It is too small at finite n where e^local_epsilon
-    log(1/delta) is not small compared with n. Replace-one adjacency; relative error 1e-15.
+    This is the clones pair's Gaussian limit as the number of reports n grows. It is too small at finite n if
+    e^local_epsilon log(1/delta) is not small compared with n. Replace-one adjacency; relative error 1e-15.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -184,7 +184,7 @@ def published_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: A
 def published_local_epsilon(num_blocks: ArrayLike, num_epochs: ArrayLike, slope: ArrayLike) -> Floats:
     """The local epsilon of Figure 4, an estimate: log(slope (m - 1) / (2 T)), Theorem 3 inverted (CH-S16).
 
-    Negative, which is infeasible, for the paper's own 100 blocks, 50 epochs and slope 0.008.
+    It is negative, which is infeasible, for the paper's own 100 blocks, 50 epochs and slope 0.008.
 
     Args:
       num_blocks: m, whole number >= 2, units shuffled in an epoch.
@@ -208,7 +208,8 @@ def published_local_epsilon(num_blocks: ArrayLike, num_epochs: ArrayLike, slope:
 def laplace_scale(clip_norm: ArrayLike, local_epsilon: ArrayLike, num_blocks: ArrayLike) -> Floats:
     """The scale of Algorithm 1's Laplace noise, not a guarantee: 2 clip / (local_epsilon m) (CH-S14, CH-S15).
 
-    It makes one clipped gradient of an average over m of them local_epsilon-DP, not a block of several records.
+    With it, one clipped gradient in an average over m gradients is local_epsilon-DP, but not a block of several
+    records.
 
     Args:
       clip_norm: > 0, in the l1 norm.
@@ -232,7 +233,7 @@ def laplace_scale(clip_norm: ArrayLike, local_epsilon: ArrayLike, num_blocks: Ar
 def order_level_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, name: str, orders: ArrayLike) -> Floats:
     """Orders of growth [A] of Table 1, for plots and not bounds: c e^(g local_epsilon) order / n (CH-S13).
 
-    Constants c are the table's where it prints one, else 1. The table does not say where each paper's bound holds.
+    The constant c is the table's if it prints one, else 1. The table does not say where each paper's bound holds.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -244,7 +245,7 @@ def order_level_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, name: s
       float64 [.., A], nats.
 
     Raises:
-      ValueError: if an argument is out of range, or the name unknown.
+      ValueError: if an argument is out of range, or the name is unknown.
 
     >>> from jaxacct.papers import chen
     >>> sorted(chen.ORDER_LEVELS)[0]

@@ -1,7 +1,7 @@
 """Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", statement by statement.
 
-The clones pair itself, Theorem 3.1, the privacy blanket and the purified Gaussian answer questions about
-`jaxacct.Shuffled`. Here are the statements that do not answer one by themselves.
+jaxacct uses the clones pair itself, Theorem 3.1, the privacy blanket and the purified Gaussian for `jaxacct.Shuffled`.
+This module has the other statements.
 """
 
 from jaxacct.papers.clones._closed import (

@@ -1,7 +1,7 @@
 """BOUND, from above: epsilon in closed form for decompositions other than the clones pair's, and for several rounds.
 
 Feldman, McMillan & Talwar 2021, "Hiding Among the Clones"; Kairouz, Oh & Viswanath 2015. Replace-one adjacency,
-adaptive sequences of randomizers, both directions. Where a closed form does not hold the answer is inf.
+adaptive sequences of randomizers, both directions. If the condition of a closed form fails, the result is inf.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def three_component_parameters(component_prob: jax.Array, weight: jax.Array) -> 
 def rederived_parameters(local_epsilon: jax.Array) -> ClonesParameters:
     """The closed form's parameters [L] for pure randomizers by way of Theorem 4.1 (CL-S11), p = e^-epsilon / 3.
 
-    Never better than `pure_parameters`.
+    They are never better than `pure_parameters`.
     """
     pure = pure_parameters(local_epsilon)
     return pure._replace(clone_prob=2.0 / 3.0 * pure.clone_prob)
@@ -185,8 +185,8 @@ def _component(value: ArrayLike) -> Any:
 def rederived_epsilon(num_reports: ArrayLike, local_epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     """epsilon of pure randomizers by way of Theorem 4.1, p = e^-eps0/3 and q = tanh(eps0/2) (CL-S11).
 
-    Upper bound, both directions, never better than Theorem 3.1 (`jaxacct.epsilon`, method "closed form"); at most
-    local_epsilon, inf where the condition of Theorem 4.1 fails.
+    Upper bound, both directions, never better than Theorem 3.1 (`jaxacct.epsilon`, method "closed form"). It is at most
+    local_epsilon, and inf if the condition of Theorem 4.1 fails.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -211,8 +211,9 @@ def k_ary_epsilon(
 ) -> Floats:
     """epsilon of k-ary randomized response in closed form, Corollary 4.2 with the condition it needs (CL-S10).
 
-    `three_component_epsilon` at p = k/((k+1)(E+k-1)), q = (E-1)/(E+k-1), E = e^eps0. Upper bound, both directions, at
-    most local_epsilon. The corollary's own condition is not sufficient unless E >= k + 1: inf where p n is too small.
+    This is `three_component_epsilon` at p = k/((k+1)(E+k-1)), q = (E-1)/(E+k-1), E = e^eps0. Upper bound, both
+    directions, at most local_epsilon. The corollary's own condition is not sufficient unless E >= k + 1; here the
+    result is inf if p n is too small.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -267,8 +268,8 @@ def optimal_composition_delta(
 
         1 - (1 - delta_1)^T (1 - slack),   slack = sum_l P[Bin(T, 1/(1 + e^e1)) = l] (1 - e^(eps - (T-2l) e1))_+.
 
-    Kairouz, Oh & Viswanath 2015, Theorem 3.3. Upper bound, any adjacency, the least that (epsilon_1, delta_1) for
-    each step implies.
+    Kairouz, Oh & Viswanath 2015, Theorem 3.3. Upper bound, any adjacency: the least delta that follows from
+    (epsilon_1, delta_1) for each step.
 
     Args:
       epsilon: >= 0.

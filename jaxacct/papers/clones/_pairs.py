@@ -107,8 +107,8 @@ def amplification_limit_lanes(num_reports: jax.Array, local_epsilon: jax.Array) 
 def clones_log_delta_floor(epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> jax.Array:
     """Lower bounds [L] on log delta of the clones pair, rounded down: delta_RR(epsilon) (1 - e^-local_epsilon/2)^(n-1).
 
-    They hold for the pair only (CL-S18): the report alone, delta_RR = (E - e^epsilon)/(E + 1), where all its clones
-    agree with it. An equality for tanh(epsilon/2) >= (1 - 2/n) tanh(local_epsilon/2).
+    They hold for the pair only (CL-S18): they are the report alone, delta_RR = (E - e^epsilon)/(E + 1), in the case
+    that all its clones agree with it. They are equalities for tanh(epsilon/2) >= (1 - 2/n) tanh(local_epsilon/2).
     """
     gap = local_epsilon - epsilon
     some = jnp.where(gap > 0, gap, 1.0)
@@ -218,14 +218,14 @@ def blocks_delta(
 
         sum_t Pr[C in block t] h(last C)  <=  delta  <=  sum_t Pr[C in block t] h(first C),
 
-    with h(c) the divergence with exactly c clones; without the paper's early exits. Width 1 is the pair itself. The
-    time is proportional to n: for up to some 10^4 reports.
+    where h(c) is the divergence with exactly c clones; the paper's early exits are left out. Width 1 gives the pair
+    itself. The time is proportional to n, so the function is for up to some 10^4 reports.
 
     Args:
       epsilon: >= 0.
       num_reports: n, whole number >= 1.
       local_epsilon: eps0 > 0.
-      width: of a block, whole number >= 1.
+      width: number of counts in a block, whole number >= 1.
       clone_prob: p in (0, 1); None for e^-eps0.
 
     Returns:
@@ -333,8 +333,8 @@ def k_ary_three_component_delta(
 def k_ary_blanket_delta(epsilon: ArrayLike, num_reports: int, local_epsilon: float, num_categories: int) -> Bracket:
     """delta at `epsilon` of k-ary randomized response, its uniform part split over all values: ours (CL-S10).
 
-    Below `k_ary_three_component_delta`. This is the double sum; `jaxacct.delta` has a single one, at the mean of c,
-    which is looser. The upper end bounds the shuffled protocol.
+    It is below `k_ary_three_component_delta`. This is the double sum; `jaxacct.delta` uses a single sum, at the mean of
+    c, which is looser. The upper end bounds the shuffled protocol.
 
     Args:
       epsilon: >= 0.
@@ -362,8 +362,8 @@ def k_ary_blanket_delta(epsilon: ArrayLike, num_reports: int, local_epsilon: flo
 def amplification_limit(num_reports: ArrayLike, local_epsilon: ArrayLike) -> Floats:
     """log(1/delta) beyond which the clones pair gives no amplification: -(n-1) log(1 - e^-eps0/2) (CL-S18).
 
-    A threshold, not a bound: for smaller deltas epsilon is near local_epsilon. Randomized response itself stops at
-    about twice that.
+    This is a threshold, not a bound: for smaller deltas, epsilon is near local_epsilon. The amplification of randomized
+    response itself ends at about twice that.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -385,8 +385,8 @@ def amplification_limit(num_reports: ArrayLike, local_epsilon: ArrayLike) -> Flo
 def floor_delta(epsilon: ArrayLike, num_reports: ArrayLike, local_epsilon: ArrayLike) -> Floats:
     """A lower bound on delta of the clones pair: (E - e^eps)/(E + 1) (1 - e^-eps0/2)^(n-1) (CL-S18).
 
-    It is a lower bound on the pair, and so on the clones bound, but not on the protocol; an equality where
-    tanh(eps/2) >= (1 - 2/n) tanh(eps0/2). 0 for epsilon >= local_epsilon.
+    It is a lower bound on the delta of the pair, and so on the clones bound, but not on that of the protocol. It is an
+    equality if tanh(eps/2) >= (1 - 2/n) tanh(eps0/2), and 0 for epsilon >= local_epsilon.
 
     Args:
       epsilon: >= 0.

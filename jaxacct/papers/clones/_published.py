@@ -41,8 +41,8 @@ def clones_tails(
 ) -> TailMasses:
     """Tails [L] of the privacy loss of the clones pair, not bounds; arguments as for `clones_delta`.
 
-    Accurate to 1e-11 where every count is summed and no loss equals epsilon, and to about 1e-3 from the contour, which
-    smooths the steps of the tail.
+    They are accurate to 1e-11 if every count is summed and no loss equals epsilon, and to about 1e-3 if they come from
+    the contour, which smooths the steps of the tail.
     """
     at = clones_delta(epsilon, num_reports, clone_prob, local_epsilon, window=window)
     return TailMasses(jnp.logaddexp(at.log_delta.upper, epsilon + at.log_tail), at.log_tail)
@@ -119,8 +119,8 @@ def tail_masses(
 ) -> tuple[Floats, Floats]:
     """P[loss > epsilon] and Q[loss > epsilon] of the clones pair, not bounds (CL-S2).
 
-    The loss is 2 atanh(s x), s = tanh(eps0/2); delta = P - e^epsilon Q. Accurate to 1e-11 for up to some 10^9 reports
-    where no loss equals epsilon.
+    The loss is 2 atanh(s x), s = tanh(eps0/2); delta = P - e^epsilon Q. The tails are accurate to 1e-11 for up to some
+    10^9 reports if no loss equals epsilon.
 
     Args:
       epsilon: >= 0.
@@ -245,7 +245,7 @@ def sampling_with_replacement_epsilon(num_reports: ArrayLike, local_epsilon: Arr
 def frequency_mean_squared_error(num_reports: ArrayLike, local_epsilon: ArrayLike, num_categories: ArrayLike) -> Floats:
     """Mean squared error of local frequency estimation, an estimate: 1/n + 4 k E/(n (E-1)^2), Theorem 5.1 (CL-S12).
 
-    What low-communication protocols attain for eps0 <= log k, with the quoted constant.
+    This is what low-communication protocols attain for eps0 <= log k, with the quoted constant.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -271,8 +271,8 @@ def frequency_local_epsilon(epsilon: ArrayLike, num_reports: ArrayLike, delta: A
 
         eps sqrt(n/L)/16 for eps <= sqrt(L/n), else log(eps^2 n/(100 L)) for eps < 1;   L = log(1/delta).
 
-    0 where the theorem gives no safe value: its second branch is negative below 10 sqrt(L/n), and delta > 0.05 is
-    refused. It is 5 to 200 times below what `largest_local_epsilon` finds.
+    The result is 0 if the theorem gives no safe value: its second branch is negative below 10 sqrt(L/n), and
+    delta > 0.05 is not accepted. It is 5 to 200 times below what `largest_local_epsilon` finds.
 
     Args:
       epsilon: >= 0.

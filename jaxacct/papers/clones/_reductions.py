@@ -64,17 +64,17 @@ def replacement_from_deletion_lanes(guarantee: LogGuarantee) -> LogGuarantee:
 
 
 class PurifiedLaw(NamedTuple):
-    """Probabilities [n] within e^(+-epsilon) of the reference, and their total variation from the original."""
+    """Probabilities [n] within e^(+-epsilon) of the reference, and their total variation distance to the original."""
 
     probabilities: NDArray[Any]
     total_variation: float
 
 
 def purified_lanes(probabilities: NDArray[Any], reference: NDArray[Any], epsilon: float) -> PurifiedLaw:
-    """`purified`, on the host: clip to [e^-epsilon, e^epsilon] times the reference.
+    """`purified`, on the host: clips to [e^-epsilon, e^epsilon] times the reference.
 
-    Then move the factor on the side that lost less towards 1, until both sides have lost the same. The total variation
-    is the larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r), rounded up.
+    It then moves the factor on the side that lost less towards 1, until both sides have lost the same. The total
+    variation is the larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r), rounded up.
     """
     r, rho = np.asarray(probabilities, np.float64), np.asarray(reference, np.float64)
     low, high = np.exp(-epsilon), np.exp(epsilon)
@@ -136,7 +136,7 @@ def window_of(num_reports: Real, local_epsilon: Real) -> int:
 def subsampled_guarantee(epsilon: ArrayLike, delta: ArrayLike, sampling_prob: ArrayLike) -> Guarantee:
     """(epsilon, delta) on a uniform m of n records: (log(1 + q (e^eps - 1)), q delta), q = m/n (CL-S5, CI-S6).
 
-    Upper bound, replace-one adjacency, from advanced joint convexity (Lemma 2.3); exact as a statement on profiles.
+    Upper bound, replace-one adjacency, from advanced joint convexity (Lemma 2.3); exact as a statement about profiles.
 
     Args:
       epsilon: >= 0, of the mechanism on m records.
@@ -185,8 +185,9 @@ def replacement_from_deletion(epsilon: ArrayLike, delta: ArrayLike) -> Guarantee
 def purified(probabilities: ArrayLike, reference: ArrayLike, epsilon: float) -> PurifiedLaw:
     """The law nearest to a report's among those within e^(+-epsilon) of a reference, Lemma 3.7 (CL-S8).
 
-    Exact up to the last digits, its total variation rounded up: the larger of D_{e^eps}(r || rho)
-    and e^-eps D_{e^eps}(rho || r). The purified randomizer is 2 epsilon-DP under replace-one adjacency.
+    The law is exact up to the last digits. Its total variation distance to the report's law is rounded up: it is the
+    larger of D_{e^eps}(r || rho) and e^-eps D_{e^eps}(rho || r). The purified randomizer is 2 epsilon-DP under
+    replace-one adjacency.
 
     Args:
       probabilities, reference: float [n], r and rho, each of sum 1.
@@ -218,7 +219,7 @@ def approximate_delta(
     *,
     num_epochs: ArrayLike = 1,
 ) -> Floats:
-    """delta of shuffled (eps0, delta0)-DP reports from that of pure ones, Theorem 3.8 (CL-S7):
+    """delta of shuffled (eps0, delta0)-DP reports from that of pure reports, Theorem 3.8 (CL-S7):
 
         delta + (e^eps + 1)(1 + e^-eps0/2) T n delta0.
 
@@ -252,7 +253,7 @@ def approximate_epsilon(
 ) -> Floats:
     """epsilon of shuffled (eps0, delta0)-DP reports, Theorem 3.8 over the exact clones pair (CL-S7).
 
-    Upper bound, one epoch: the least epsilon at which `approximate_delta` is at most delta; inf where there is none.
+    Upper bound, one epoch: the least epsilon at which `approximate_delta` is at most delta; inf if there is none.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -280,14 +281,14 @@ def purified_gaussian_epsilon(
 ) -> Floats:
     """epsilon of shuffled clipped reports with Gaussian noise, made pure at a given local epsilon (CL-S8, CL-S13).
 
-    Each report, N(x, sigma^2 I) with |x| at most 1, is deletion (eps0/2, G)-DP, G = G(eps0/2, 1/sigma), and moves by G
-    when it is purified (Lemma 3.7): delta grows by (e^eps + 1) n G. Upper bound, one epoch; inf where there is none.
-    `jaxacct.epsilon` of `GaussianReports` takes the best local epsilon.
+    Each report, N(x, sigma^2 I) with |x| at most 1, is deletion (eps0/2, G)-DP, G = G(eps0/2, 1/sigma), and its law
+    moves by G when it is purified (Lemma 3.7): delta grows by (e^eps + 1) n G. Upper bound, one epoch; inf if there is
+    none. `jaxacct.epsilon` of `GaussianReports` takes the best local epsilon.
 
     Args:
       num_reports: n, whole number >= 1.
       local_epsilon: eps0 > 0.
-      noise_multiplier: sigma > 0, over the clip norm.
+      noise_multiplier: sigma > 0, standard deviation of the noise divided by the clip norm.
       delta: in (0, 1).
 
     Returns:

@@ -1,7 +1,7 @@
 """BOUND, from above: how much noise, how large a local epsilon, how many reports suffice.
 
 Feldman, McMillan & Talwar 2021, "Hiding Among the Clones", section 5 (CL-S13, CL-S19). Replace-one adjacency. Each
-answer is checked, by the exact Gaussian profile or by an upper bound on that of the clones pair.
+result is checked by the exact Gaussian profile, or by an upper bound on the profile of the clones pair.
 """
 
 from __future__ import annotations
@@ -100,8 +100,9 @@ def sufficient_gaussian_noise(
 ) -> Floats:
     """sigma that makes a step (eps0, delta0)-DP: sensitivity (1 + sqrt(2 log(1/delta0)))/eps0, Prop. 5.3 (CL-S13).
 
-    Sufficient, not least, for eps0 <= 2 (1 + sqrt(2 log(1/delta0))); inf elsewhere. The paper takes sensitivity 1 for
-    clip norm 1, where replacing a record has 2: its true deltas are at least 126 times what it claims.
+    It is sufficient, but not the least, for eps0 <= 2 (1 + sqrt(2 log(1/delta0))); inf elsewhere. The paper takes
+    sensitivity 1 for clip norm 1, whereas replacing a record has sensitivity 2: the true deltas are at least 126 times
+    what it claims.
 
     Args:
       local_epsilon: eps0 > 0.
@@ -125,7 +126,7 @@ def sufficient_gaussian_noise(
 def least_gaussian_noise(local_epsilon: ArrayLike, local_delta: ArrayLike, *, sensitivity: ArrayLike = 2.0) -> Floats:
     """The least sigma that makes a step (eps0, delta0)-DP, from the exact Gaussian profile (CL-S13).
 
-    Sufficient: checked at the answer, which is rounded up.
+    It is sufficient: the profile is checked at the result, which is rounded up.
 
     Args:
       local_epsilon: eps0 > 0.
@@ -151,8 +152,8 @@ def largest_local_epsilon(
 ) -> Floats:
     """The largest local epsilon found in [epsilon, highest] whose shuffle is (epsilon, delta)-DP (CL-S19).
 
-    Certified: an upper bound on the clones pair's delta is at most delta there. The answer is below the pair's own by
-    rounding only.
+    It is certified: there an upper bound on the clones pair's delta is at most `delta`. The result is below the pair's
+    own largest local epsilon by rounding only.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -182,8 +183,8 @@ def fewest_reports(
 ) -> Floats:
     """The least number of reports found in 1..highest whose shuffle is (epsilon, delta)-DP (CL-S19).
 
-    Certified: an upper bound on the clones pair's delta, which does not rise with the number, is at most delta there.
-    inf where no number up to `highest` suffices.
+    It is certified: an upper bound on the clones pair's delta, which does not rise with the number of reports, is at
+    most `delta` there. It is inf if no number up to `highest` suffices.
 
     Args:
       local_epsilon: eps0 > 0.

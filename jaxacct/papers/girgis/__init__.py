@@ -1,7 +1,7 @@
 """Girgis et al. 2021, "On the Renyi Differential Privacy of the Shuffle Model", statement by statement.
 
 `jaxacct.rdp` of `jaxacct.Shuffled` takes the least of the paper's upper bounds, repaired, and the exact mixture that is
-below all of them. Here are the statements one by one, the lower bounds, and the results on special pairs.
+below all of them. This module has the statements one by one, the lower bounds, and the results on special pairs.
 """
 
 from jaxacct.papers.girgis._from_above import (

@@ -1,7 +1,7 @@
 """BOUND, from above, on Renyi divergences of one shuffle of reports of an eps-LDP randomizer, as the paper states them.
 
 Girgis et al. 2021, "On the Renyi Differential Privacy of the Shuffle Model". Replace-one adjacency, both directions.
-None is below what `jaxacct.rdp` answers. E = e^local_epsilon throughout.
+No bound here is below that of `jaxacct.rdp`. E = e^local_epsilon throughout.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ _sampled = Kernel(sampled_mixture_rdp, lane_bytes=2**22, on_host=True)
 
 
 class SpecialPair(enum.Enum):
-    """What stands for the divergence of a special pair in Theorem 4 (GI-S12).
+    """What bounds the divergence of a special pair in Theorem 4 (GI-S12).
 
     >>> from jaxacct.papers import girgis
     >>> girgis.SpecialPair.MOMENTS.value
@@ -210,7 +210,7 @@ def theorem2_rdp(
 
         log(e^(a^2 (E-1)^2/m) + e^(a eps - split^2 (n-1)/(2E))) / (a - 1),     m = floor((1 - split)(n-1)/E) + 1.
 
-    Upper bound, real orders a > 1, rounded up; diverges as a falls to 1. Neither capped nor monotone in the order.
+    Upper bound, real orders a > 1, rounded up; it diverges as a falls to 1. Neither capped nor monotone in the order.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -260,7 +260,7 @@ def corollary1_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: 
 def earlier_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
     """Renyi divergences [A] of Erlingsson et al. 2019, equation (10): 2 a E^4 (E-1)^2/n (GI-S7).
 
-    Upper bound, real orders a > 1: a baseline. Below Theorem 1 for some small local epsilons.
+    Upper bound, real orders a > 1: a baseline. It is below Theorem 1 for some small local epsilons.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -347,8 +347,8 @@ def theorem4_rdp(
 
         e^((a-1) R_a) <= E_m[1 + excess_{m+1}(a)],   m ~ Bin(n-1, 1/E),
 
-    an upper bound. `SpecialPair.MOMENTS` is by Theorem 5, at whole orders >= 2; `SpecialPair.EXACT` by the exact worst
-    pair, at real orders > 1, as in `jaxacct.rdp`. Never above the report alone.
+    an upper bound, never above that of one report alone. `SpecialPair.MOMENTS` is by Theorem 5, at whole orders >= 2;
+    `SpecialPair.EXACT` is by the exact worst pair, at real orders > 1, as in `jaxacct.rdp`.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -382,11 +382,11 @@ def sampled_rdp(
     """Renyi divergences [A] if each client reports with probability s, by Theorem 4: ours, sound for GI-S19.
 
     Silence is one more message of a randomizer that is still eps-LDP; in its special pairs the likelihood ratio is 1
-    with probability 1 - s. Upper bound where n is public and who took part is not, whole orders >= 2. To leading order
-    s a (E-1)^2/(2n). At s = (E + 1)/(E + k - 1) it also bounds k-ary randomized response with every report sent.
+    with probability 1 - s. Upper bound if n is public and who took part is not, whole orders >= 2. To leading order it
+    is s a (E-1)^2/(2n). At s = (E + 1)/(E + k - 1) it also bounds k-ary randomized response with every report sent.
 
     Args:
-      num_reports: n, clients, whole number >= 1.
+      num_reports: n, the number of clients, whole number >= 1.
       local_epsilon: eps >= 0.
       sampling_prob: s in [0, 1].
       orders: whole [A], each >= 2.

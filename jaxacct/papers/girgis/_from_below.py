@@ -1,8 +1,8 @@
 """BOUND, from below, on Renyi divergences of the worst shuffle of n eps-LDP reports, by given mechanisms on given data.
 
-Girgis et al. 2021, Theorem 3 and Corollary 2, two sharper ones of ours, and every histogram of a finite randomizer on
-known data, built one report after another on the host, for few values and reports. Replace-one adjacency. A lower bound
-on a Renyi curve, converted to (epsilon, delta), bounds nothing in either direction. E = e^local_epsilon.
+Girgis et al. 2021, Theorem 3 and Corollary 2, and two sharper bounds of ours; and every histogram of a finite
+randomizer on known data, built one report after another on the host, for few values and reports. Replace-one adjacency.
+A lower bound on a Renyi curve, converted to (epsilon, delta), is no bound in either direction. E = e^local_epsilon.
 """
 
 from __future__ import annotations
@@ -161,8 +161,9 @@ def response_rdp(
 
         log E_k[((k E + (n-k)/E)/n)^a] / (a - 1),   k ~ Bin(n, 1/(E+1)),
 
-    Theorem 3, equation (11), at real orders a > 1, the data with the 1 first; with `reverse` the other direction, power
-    1 - a, which is never the smaller. Bracketed; the lower end is a lower bound on the worst eps-LDP randomizer.
+    This is Theorem 3, equation (11), at real orders a > 1, with the data that have the 1 first; with `reverse`, the
+    other direction, power 1 - a, which is never the smaller. Bracketed; the lower end is a lower bound on the worst
+    eps-LDP randomizer.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -189,7 +190,8 @@ def response_rdp(
 def corollary2_rdp(num_reports: ArrayLike, local_epsilon: ArrayLike, *, orders: ArrayLike) -> Floats:
     """Renyi divergences [A] of Corollary 2, equation (12): log(1 + C(a,2) (E-1)^2/(n E))/(a-1) (GI-S9, CH-S12).
 
-    Lower bound on the worst eps-LDP randomizer, whole orders a >= 2; the first term of Theorem 3, at order 2 all of it.
+    Lower bound on the worst eps-LDP randomizer, whole orders a >= 2: the first term of Theorem 3, and all of it at
+    order 2.
 
     Args:
       num_reports: n, whole number >= 1.
@@ -270,8 +272,8 @@ def histogram_rdp(first: ArrayLike, second: ArrayLike, *, orders: ArrayLike) -> 
         log sum_h P(h)^a Q(h)^(1-a) / (a - 1),   F_i(h) = sum_j p_ij F_{i-1}(h - e_j),
 
     the exact value, bracketed, of one direction for one pair of data sets; its lower end is a lower bound for the
-    mechanism. The rounding error of (a - 1) D is absolute, so that small divergences lose digits. inf where an outcome
-    is possible under the first only. Real orders a > 1.
+    mechanism. The rounding error of (a - 1) D is absolute, so that small divergences lose digits. The value is inf if
+    an outcome is possible under the first data set only. Real orders a > 1.
 
     Args:
       first, second: float [n, B], the law of each of n reports on B values, under the two data sets.

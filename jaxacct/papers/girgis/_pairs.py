@@ -1,8 +1,8 @@
 """BOUND, from above, on special pairs, in which all other clients hold one value (Girgis et al. 2021, section 7).
 
-m clients with one value against m - 1 of them and one with another. The likelihood ratio of the two histograms is
-1 + X/m, X a sum of m independent terms of mean 0 (`moment_bound_log_excess`): bounds on its moments, and the worst ones
-by a power series. E = e^local_epsilon.
+A special pair has m clients with one value against m - 1 of them and one with another value. The likelihood ratio of
+the two histograms is 1 + X/m, where X is a sum of m independent terms of mean 0 (`moment_bound_log_excess`). Here are
+bounds on the moments of X, and the worst moments by a power series. E = e^local_epsilon.
 """
 
 from __future__ import annotations
@@ -142,9 +142,10 @@ def special_pair_log_excess(
 
         sum_{i=2..a} a!/(a-i)! E X^i / (i! m^i),
 
-    all orders from one series. Without `num_bits` it is found by its recurrence, for m at least the largest order (inf
-    below); with it by binary powering, for any m < 2^num_bits. Every sum has positive terms and increases in each of
-    them: each logarithm is moved up by the rounding error of its own operations, and all are upper bounds.
+    with all orders from one series. Without `num_bits` the series is found by its recurrence, for m at least the
+    largest order (inf below); with `num_bits`, by binary powering, for any m < 2^num_bits. Every sum has positive terms
+    and increases in each of them: each logarithm is moved up by the rounding error of its own operations, and all are
+    upper bounds.
 
     Args:
       num_clients: m, float64 [L].
@@ -205,7 +206,7 @@ def theorem5_rdp(
         log(1 + C(a,2) chi2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2)) / (a - 1),
 
     an upper bound for any eps-LDP randomizer with chi2 = 4 sinh(eps/2)^2, and for one randomizer with its own
-    chi-square distance. Whole orders a >= 2; exact at 2 for binary randomized response.
+    chi-square distance. Whole orders a >= 2; exact at order 2 for binary randomized response.
 
     Args:
       num_clients: m, whole number >= 1.
@@ -259,10 +260,10 @@ def special_pair_rdp(
 ) -> Floats:
     """Renyi divergences [A] of the worst special pair of m clients: ours, Theorems 5 and 6 exactly (GI-X1, GI-S17).
 
-        log E_k[((k E + (m-k)/E)/m)^a] / (a - 1),   k ~ Bin(m, 1/(E+1)):
+        log E_k[((k E + (m-k)/E)/m)^a] / (a - 1),   k ~ Bin(m, 1/(E+1)).
 
-    binary randomized response attains the supremum over all eps-LDP randomizers. Upper bound, rounded up, whole orders
-    a >= 2. With `sampling_prob` s < 1 each client's term is 0 with probability 1 - s: at s = (E+1)/(E+k-1) that is
+    Binary randomized response attains the supremum over all eps-LDP randomizers. Upper bound, rounded up, whole orders
+    a >= 2. With `sampling_prob` s < 1, each client's term is 0 with probability 1 - s: at s = (E+1)/(E+k-1) that is
     k-ary randomized response, exactly.
 
     Args:

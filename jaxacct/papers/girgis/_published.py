@@ -52,7 +52,7 @@ _sampled = Kernel(
 def remark3_split(num_reports: ArrayLike, local_epsilon: ArrayLike) -> Floats:
     """Remark 3's split for Theorem 1, a number and not a bound: sqrt(2 eps E/(sqrt(n) log n)) (GI-S6).
 
-    Valid as a split only below 1, and poor for orders above sqrt(n)/log n.
+    It is valid as a split only if it is below 1, and poor for orders above sqrt(n)/log n.
 
     Args:
       num_reports: n, whole number >= 2.
@@ -81,8 +81,8 @@ def published_sampled_rdp(
         log((1-s)^(a-1) (a s - s + 1) + C(a,2) s^2 (1-s)^(a-2) e^(R_2)
             + c sum_{l=3..a} C(a,l) (1-s)^(a-l) s^l e^((l-1) R_l)) / (a - 1),    c = 3, or 1 if not `general`:
 
-    Zhu & Wang 2019, Theorem 6, which needs add/remove adjacency where a shuffle has replace-one; and R is the curve
-    of the expected number of participants. A certified bound: `sampled_rdp`.
+    This is Zhu & Wang 2019, Theorem 6, which needs add/remove adjacency, whereas a shuffle has replace-one; and R is
+    the curve of the expected number of participants. A certified bound is `sampled_rdp`.
 
     Args:
       rdp: float [B], R_2, .., R_{B+1} of the shuffle, nats.

@@ -59,7 +59,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(n: Any, local_epsilon: Any, top: float, window: float) -> _Layout:
-    """The nodes that serve all orders to `top`, at most `window` on each axis."""
+    """The nodes for all orders up to `top`, at most `window` on each axis."""
     odds = xp.exp(-local_epsilon)
     single = odds / (1.0 + 2.0 * odds)
     mean = n * single
@@ -105,9 +105,9 @@ def ternary_response_renyi(
 ) -> jax.Array:
     """Renyi divergences [A, L], rounded down, of shuffled ternary randomized response: the module's formula (GI-X4).
 
-    Lower bound, real orders > 1; 0 outside num_reports >= 1, 0 < local_epsilon <= 150. Within 1e-11 while `window`
-    suffices for all nodes; smaller elsewhere, still certified. To leading order a (E-1)^2/((E+2) n), above binary
-    randomized response's for E > 2.
+    Lower bound, real orders > 1; 0 outside num_reports >= 1, 0 < local_epsilon <= 150. It is within 1e-11 if `window`
+    suffices for all nodes; otherwise it is smaller, and still certified. To leading order it is a (E-1)^2/((E+2) n),
+    above that of binary randomized response for E > 2.
 
     Args:
       num_reports, local_epsilon: float64 [L].

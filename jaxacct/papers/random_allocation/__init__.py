@@ -1,7 +1,7 @@
 """Feldman & Shenfeld 2025, "Privacy amplification by random allocation", statement by statement.
 
-Theorems 4.6, 4.8 for Gaussian noise and 4.9, and the exact profile, answer questions about `jaxacct.RandomAllocation`.
-Here are the statements that others supersede, and k-out-of-t allocation itself, not reduced to 1-out-of-(t/k).
+jaxacct uses Theorems 4.6, 4.8 for Gaussian noise and 4.9, and the exact profile, for `jaxacct.RandomAllocation`. This
+module has the statements that others supersede, and k-out-of-t allocation itself, not reduced to 1-out-of-(t/k).
 """
 
 from jaxacct.papers.random_allocation._combined import combined_delta, combined_epsilon

@@ -60,7 +60,7 @@ _closed_epsilon = KernelByStructure(_epsilon, Rounding.UP, lane_bytes=2**21)
 def _least(
     mechanism: RandomAllocation, target: float, direction: Direction, truncated: Any, decomposed: Any, closed: Any
 ) -> float:
-    """The least of the bounds, by functions that all answer in delta or all in epsilon."""
+    """The least of the bounds, by functions that all return delta or all return epsilon."""
     run_of(mechanism)
     direction = direction_of(direction)
     values = [truncated(mechanism, target, direction, tail_bound=tail) for tail in (azuma_tail, tied_tail)]
@@ -75,9 +75,9 @@ def _least(
 def combined_delta(mechanism: RandomAllocation, epsilon: float, direction: Direction) -> float:
     """delta at `epsilon`, the least of the paper's upper bounds in one direction, "our methods combined" (RA-S16):
 
-    unamplified; Theorem 4.1 (with sinh); Theorem 4.2; Theorem 4.6 at rate 1/t, where k = E = 1; Corollary 4.10, by
-    Renyi divergences of order 2 to 256 (remove) or in closed form (add). Upper bound; the guarantee is the larger of
-    the two directions, each bounded first. Any k and E.
+    without amplification; Theorem 4.1 (with sinh); Theorem 4.2; Theorem 4.6 at rate 1/t, if k = E = 1; Corollary 4.10,
+    by Renyi divergences of order 2 to 256 (remove) or in closed form (add). Upper bound; the guarantee is the larger of
+    the two directions, after each is bounded. Any k and E.
 
     Args:
       mechanism: RandomAllocation with concrete scalar fields.
@@ -111,7 +111,7 @@ def combined_epsilon(mechanism: RandomAllocation, delta: float, direction: Direc
       direction: of add/remove adjacency.
 
     Returns:
-      float, epsilon; inf where the bound gives none.
+      float, epsilon; inf if the bounds give none.
 
     Raises:
       ValueError: if an argument is out of range.

@@ -27,7 +27,7 @@ def convex_envelope(epsilons: Sequence[float] | NDArray[Any], deltas: Sequence[f
       float64 [E].
 
     Raises:
-      ValueError: if an argument is out of range, or the rows differ in length.
+      ValueError: if an argument is out of range, or the two arrays differ in length.
 
     >>> from jaxacct.papers import random_allocation
     >>> [round(float(d), 4) for d in random_allocation.convex_envelope([0.0, 0.5, 1.0], [0.2, 0.19, 0.05])]

@@ -8,8 +8,8 @@ The likelihood ratio is X = e_k(Y_1, .., Y_t) / C(t, k), e_k the elementary symm
 are expectations of functions convex in each Y_i. The lognormal law of Y_i is cut into cells. By Jensen's inequality,
 spreading each cell's mass to its ends, mean kept, gives an upper bound, and moving it to the cell's mean a lower one;
 they differ by the square of the cells' width. One of the t integrals is in closed form. The effect of rounding is
-derived in docs/numerics/allocation.md, "Two to four steps by cells". Add/remove adjacency; a check of the reduction to
-one step at a time.
+derived in docs/numerics/allocation.md, "Two to four steps by cells". Add/remove adjacency. The bounds check the
+reduction to one step at a time.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def few_steps_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
 
         remove: E_Q (X - e^eps)_+,   add: e^eps E_Q (e^-eps - X)_+,   X = e_k(Y_1, .., Y_t) / C(t, k),
 
-    upper and lower bounds by spreading each Y to the ends of cells, and by contracting it to their means. Width
-    relative to delta: some 3e-6 for two steps, 4e-5 for three, 1e-2 for four. (0, 1) unless it is one epoch of Gaussian
-    noise of at least 0.25 in 2 to 4 steps.
+    with upper and lower bounds by spreading each Y to the ends of cells, and by contracting it to their means. The
+    width relative to delta is some 3e-6 for two steps, 4e-5 for three, 1e-2 for four. The result is (0, 1) unless
+    `mechanism` is one epoch of Gaussian noise with a multiplier of at least 0.25 in 2 to 4 steps.
 
     Args:
       mechanism: RandomAllocation with concrete scalar fields.

@@ -33,8 +33,9 @@ def exact_overlap_rdp(mechanism: RandomAllocation, *, order: int) -> float:
 
         log E q^(sum_{i<j} |I_i & I_j|) / (a - 1),   q = e^{1/sigma^2},  I_1, .., I_a independent uniform k-subsets,
 
-    times the epochs. Upper bound: exact, rounded up. Gaussian noise, 1 <= k <= t, k <= 256, and from order 4 on (k +
-    1)^order <= 4096; inf elsewhere. Never above the reduction to 1-out-of-(t/k) (Lemma 3.2). All terms are positive.
+    times the number of epochs. Upper bound: exact, rounded up. Gaussian noise, 1 <= k <= t, k <= 256, and, from order 4
+    on, (k + 1)^order <= 4096; inf elsewhere. Never above the reduction to 1-out-of-(t/k) (Lemma 3.2). All terms are
+    positive.
     The rounding error is added: at orders 2 and 3, where E q^J - 1 is summed, some 1e-16 k log t relative, at a cost
     of O(k^2) in vectors of k; at higher orders 2e-16 t (k + 1)^order absolute.
 

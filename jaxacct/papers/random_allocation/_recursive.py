@@ -1,8 +1,8 @@
 """BOUND, from above, on random allocation, with the chance that its rate exceeds a cap bounded by its own add profile.
 
 Feldman & Shenfeld 2025, "Privacy amplification by random allocation", Theorem 4.2 (RA-S8). The rate of 1-out-of-n
-exceeds eta where the loss of the outputs so far is above log(n eta), and Markov's inequality bounds that by the profile
-at a smaller loss.
+exceeds eta if the privacy loss of the outputs so far is above log(n eta), and Markov's inequality bounds the
+probability of that by the profile at a smaller loss.
 """
 
 import math
@@ -20,7 +20,7 @@ from jaxacct.special import log_down, log_up, up
 def recursive_rate(num_steps: int, inner_epsilon: float) -> float:
     """The rate eta = e^{2 eps'} / t at which Theorem 4.2 caps the posterior rate, rounded up (RA-S8).
 
-    Any rate is valid. It is at most 1 (the theorem's text omits e^{2 eps'} <= t).
+    Any rate is valid. The result is at most 1 (the theorem's text omits e^{2 eps'} <= t).
 
     Args:
       num_steps: t, whole number >= 1.
@@ -76,9 +76,9 @@ def tied_tail(base: Any, direction: Direction, *, add_profile: AddProfile | None
     Feldman & Shenfeld 2025 (RA-S8).
 
     Args:
-      base: what one step releases; any with a loss distribution.
-      direction: of the tail. The inner profile is that of the add direction either way.
-      add_profile: an upper bound on it; None takes Theorem 4.6.
+      base: what one step releases; it must have a privacy loss distribution.
+      direction: direction of the tail. The inner profile is that of the add direction in either case.
+      add_profile: an upper bound on the inner profile; None takes Theorem 4.6.
     """
     profile = decomposition_add_profile(base) if add_profile is None else add_profile
 
@@ -97,8 +97,9 @@ def recursive_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
 
         delta_A(eps) <= delta_{Poisson, eta}(eps) + c tau delta_add(eps'),   eta = e^{2 eps'}/n,
 
-    tau = 1/(e^eps' (e^eps' - 1)), c = 1 (remove) or e^{2 eps'} (add), eps' chosen here, the inner add profile by
-    Theorem 4.6, k E runs of 1-out-of-n composed. Upper bound; 1 where no rate below 1 makes the tail small.
+    with tau = 1/(e^eps' (e^eps' - 1)), c = 1 (remove) or e^{2 eps'} (add). eps' is chosen by this function, the inner
+    add profile is by Theorem 4.6, and k E runs of 1-out-of-n are composed. Upper bound; 1 if no rate below 1 makes the
+    tail small.
 
     Args:
       mechanism: RandomAllocation with concrete scalar fields.
@@ -125,7 +126,7 @@ def recursive_delta(mechanism: RandomAllocation, epsilon: float, direction: Dire
 def recursive_epsilon(mechanism: RandomAllocation, delta: float, direction: Direction) -> float:
     """epsilon at `delta` by Poisson sampling at a capped rate, Theorem 4.2; see `recursive_delta` (RA-S8).
 
-    Upper bound, over a few ways to split delta; inf where none works.
+    Upper bound, the least over a few ways to split delta; inf if none works.
 
     Args:
       mechanism: RandomAllocation with concrete scalar fields.

@@ -40,7 +40,7 @@ _LOCAL_EPSILONS = tuple(float(x) for x in np.geomspace(1e-4, 100.0, 400))
 
 
 class Width(enum.Enum):
-    """What Theorem 4.1 takes half the width of [e^-eps0, e^eps0] to be, and its price for delta0 (RA-S7, RA-T2).
+    """What Theorem 4.1 uses for half the width of [e^-eps0, e^eps0], and its cost for delta0 (RA-S7, RA-T2).
 
     >>> from jaxacct.papers import random_allocation
     >>> random_allocation.Width.SINH.value
@@ -56,9 +56,9 @@ def truncation_rate(num_steps: int, local_epsilon: float, tail_mass: float, widt
 
         gamma = min(1, c(eps0) sqrt((2/t) log(1/delta'))),    eta = min(1, 1/(t (1 - gamma))).
 
-    Any rate is valid; the bound on delta is `truncated_poisson_delta`. The theorem prints c = cosh; its proof gives
-    c = sinh, which is smaller: likelihood ratios lie within [e^-eps0, e^eps0], 2 sinh(eps0) wide (RA-T2). eta is 1
-    where c sqrt(..) >= 1 - 1/t.
+    Any rate is valid; the bound on delta is `truncated_poisson_delta`. The theorem has c = cosh as printed; its proof
+    gives c = sinh, which is smaller: likelihood ratios lie within [e^-eps0, e^eps0], which is 2 sinh(eps0) wide
+    (RA-T2). eta is 1 if c sqrt(..) >= 1 - 1/t.
 
     Args:
       num_steps: t, whole number >= 1.
@@ -179,9 +179,9 @@ def truncated_poisson_delta(
 
         delta_A(eps) <= delta_{Poisson, eta}(eps) + tail,   tail = n delta0 + delta' as printed,
 
-    the cap eta, eps0 and delta' chosen here, k E runs of 1-out-of-n composed (Lemma 3.2). Upper bound; with
-    `Width.SINH` c (1 + n eta) delta0 + delta', as the proof allows, c = 1 (remove) or e^eps (add). 1 where no rate
-    below 1 makes the tail small.
+    where the cap eta, eps0 and delta' are chosen by this function, and k E runs of 1-out-of-n are composed (Lemma 3.2).
+    Upper bound. With `Width.SINH` the tail is c (1 + n eta) delta0 + delta', as the proof allows, c = 1 (remove) or
+    e^eps (add). The result is 1 if no rate below 1 makes the tail small.
 
     Args:
       mechanism: RandomAllocation with concrete scalar fields.
@@ -211,7 +211,7 @@ def truncated_poisson_epsilon(
 ) -> float:
     """epsilon at `delta` by Poisson sampling at a capped rate, Theorem 4.1; see `truncated_poisson_delta` (RA-S7).
 
-    Upper bound, over a few ways to split delta; inf where none works.
+    Upper bound, the least over a few ways to split delta; inf if none works.
 
     Args:
       mechanism: RandomAllocation with concrete scalar fields.
@@ -241,8 +241,9 @@ def large_noise_delta(mechanism: RandomAllocation, epsilon: float, direction: Di
 
         delta_A(eps) <= delta_{Poisson, rate 2k/t over t steps}(eps) + 2 delta'
 
-    for every delta' with sigma > 8 max(sqrt(log(t/delta')), sqrt(k/t) log(t/delta')), here the least; E epochs compose.
-    Upper bound, both directions, Gaussian noise, k dividing t. 1 where sigma is too small for any delta' < 1/2.
+    for every delta' with sigma > 8 max(sqrt(log(t/delta')), sqrt(k/t) log(t/delta')), of which the least is taken; E
+    epochs are composed. Upper bound, both directions, Gaussian noise, k dividing t. The result is 1 if sigma is too
+    small for any delta' < 1/2.
 
     Args:
       mechanism: RandomAllocation with concrete scalar fields and Gaussian noise.
@@ -289,7 +290,7 @@ def capped_poisson_delta(
 
         sum_{j < k} Bin(j) A_{t,j} + P(Bin >= k) A_{t,k},
 
-    whose profile is at most that of plain Poisson sampling, which is returned: the cap is free. Upper bound, both
+    whose profile is at most that of plain Poisson sampling, which is returned: the cap costs nothing. Upper bound, both
     directions.
 
     Args:
