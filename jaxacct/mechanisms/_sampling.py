@@ -14,8 +14,8 @@ class Sampling:
     """What all ways of drawing have in common.
 
     Attributes:
-      period: steps that are drawn together, an epoch.
-      length: steps in all.
+      period: the number of steps that are drawn together, an epoch.
+      length: the number of steps in all.
       rate: probability that a record joins a step.
     """
 
@@ -172,7 +172,7 @@ class Fixed(OfPublicNumber):
 
 @dataclasses.dataclass(frozen=True)
 class CutCoins(OfPublicNumber):
-    """As `Coins`, but of more than `most` records a uniform choice of `most` is kept."""
+    """As `Coins`, but if more than `most` records join, a uniformly random choice of `most` is kept."""
 
     @classmethod
     def of(cls, prob: Any, num_records: Any, max_batch_size: Any, num_steps: Any) -> "CutCoins":

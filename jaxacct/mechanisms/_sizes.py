@@ -1,4 +1,4 @@
-"""The size of the data set, where a description was made from it."""
+"""The size of the data set for which a description was made, where it is known."""
 
 import dataclasses
 from typing import Any
