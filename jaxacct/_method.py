@@ -1,4 +1,4 @@
-"""What a method is: one way to bound one kind of mechanism, as a record of facts. Three kinds, one interface.
+"""What a method is: one way to bound one kind of mechanism, as a record of facts. There are three kinds of method.
 
 The words *lane*, *host*, *quick*, *exact*, *reduction* and *direction* are defined in `jaxacct.answering`. Shapes here
 and in `jaxacct.bounds`: L is the number of lanes, A that of Renyi orders.
@@ -174,13 +174,13 @@ class Method:
       directions: the directions that it bounds. Where adjacency has one direction only, REMOVE stands for it.
       ends: UPPER, LOWER, or both; ESTIMATE for one that samples, which is asked by its name only.
       cost: of one concrete point, mostly by NumPy; a first answer takes as long, apart from imports.
-      below: ``(mechanism) -> `` the mechanism whose lower ends bound it. `itself`: the method's own do. Otherwise they
-        are those of a reduction, and another mechanism that reveals no more is asked; None where none is known
-        (`only_analysed`). Required where there is a lower end.
+      below: ``(mechanism) -> `` the mechanism whose lower ends bound `mechanism`. `itself`: the method's own lower ends
+        do. Otherwise these are lower ends of a reduction, and another mechanism that reveals no more is asked; None
+        where none is known (`only_analysed`). Required where there is a lower end.
       applies: ``(mechanism) -> `` whether the theorem covers its fields; otherwise the method does not exist for it.
       role: a `Role`, when it is asked; or ``(mechanism) -> `` a `Role`.
-      misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses so that its deltas may miss what its
-        epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
+      misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses, so that its deltas may miss what its
+        epsilons find: where its delta is the answer, and its bracket is wide, the loop asks for epsilons too.
       engine: what does its work, as a plan shows it.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
@@ -280,7 +280,7 @@ class RenyiMethod(LaneMethod):
 
     @property
     def up_to_order(self) -> float:
-        """It is asked while the best order so far is at most this: grids that end early leave the rest to others."""
+        """It is asked while the best order so far is at most this: early ends leave larger orders to other methods."""
         top = self.grids[0][-1]
         return math.ceil(top) if top < FRACTIONAL_TOP else math.inf
 
@@ -291,8 +291,8 @@ class ProfileMethod(LaneMethod):
 
     Attributes:
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], **statics) -> [L]``.
-      floor: ``(mechanism, log delta) -> `` a cheap guess, meant as a lower bound, at the epsilon that it would give;
-        where that is no gain the method is skipped, so a guess that is too large costs tightness only.
+      floor: ``(mechanism, log delta) -> `` a cheap guess, meant as a lower bound, at the epsilon that the method would
+        give; where that is no gain the method is skipped, so that a guess that is too large costs tightness only.
     """
 
     engine: Engine = Engine.FORMULA
@@ -319,7 +319,7 @@ class Ask(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bracketing:
-    """What a host's bracket method may use besides its question.
+    """What a bracket method on the host may use besides its question.
 
     Attributes:
       width: relative width to reach, upper against lower.
