@@ -64,7 +64,7 @@ class Run(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def as_run(self) -> Run:
-        """Itself."""
+        """The run itself."""
         return self
 
 
@@ -137,7 +137,7 @@ class _Asked(NamedTuple):
         return known or max(self.deciding(mechanism), key=lambda e: e.value).theorem
 
     def source(self, mechanism: Mechanism, more: float = 0.0) -> str:
-        """Python code that asks it again and adds `more`."""
+        """Python code that computes the answer again and adds `more`."""
         given = "target_delta" if self.target_epsilon is None else "target_epsilon"
         wanted = "float('inf')" if self.precision == math.inf else self.precision
         width = "" if self.precision is None else f", precision={wanted}"

@@ -48,7 +48,7 @@ class Kernel:
       fn: ``fn(*lanes: float64[L], **static)`` returning float64 ``[..., L]`` or a pytree of them.
       rounding: direction of the final cast to the user's float type inside their traced code; a tuple for a tuple of
         outputs.
-      running: how concrete lanes are answered, as `Running` says.
+      running: how concrete lanes are computed, as `Running` says.
     """
 
     def __init__(

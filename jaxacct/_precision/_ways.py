@@ -1,4 +1,4 @@
-"""How a call with concrete lanes is answered: by NumPy or by which program, and how many lanes at a time.
+"""How a call with concrete lanes is computed: by NumPy or by which program, and how many lanes at a time.
 
 It depends on the call itself (the number of lanes, the static arguments, the device), never on earlier calls: the same
 question has the same digits however often it is asked.
@@ -39,7 +39,7 @@ def of_many_points() -> Iterator[None]:
 
 
 class Running(TypedDict, total=False):
-    """How a kernel answers concrete lanes, each with a default.
+    """How a kernel is run on concrete lanes; each part has a default.
 
     Attributes:
       lane_bytes: working memory of one lane, in bytes (or a function of the static arguments); a batch is cut into
@@ -78,7 +78,7 @@ def way_of(
     on_host: bool | int | Callable[..., int] = False,
     one_by_one: float = FEW_LANES,
 ) -> Way:
-    """How a kernel with these properties (`Running`) answers `num_lanes` lanes; computes nothing."""
+    """How a kernel with these properties (`Running`) is run on `num_lanes` lanes; computes nothing."""
     most = int(on_host(**static) if callable(on_host) else on_host)
     has_numpy, size = most > 0 and mesh() is None, lane_bytes(**static) if callable(lane_bytes) else lane_bytes
     if has_numpy and 1 <= num_lanes <= most and not _large.get():

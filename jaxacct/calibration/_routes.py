@@ -1,4 +1,4 @@
-"""How a search asks for epsilon: by one method on lanes at a time, or as `jaxacct.epsilon` does, by all methods."""
+"""How a search computes epsilon: by one method on lanes at a time, or by all methods, as `jaxacct.epsilon` does."""
 
 import math
 import warnings
@@ -21,7 +21,7 @@ _CHUNK = 256  # lanes in a call: a smaller batch is computed whole, so that its 
 _GROUP = 8  # lanes in a call where a lane takes a tenth of a second or so
 # Relative widths of brackets:
 _CLOSE = 1e-6  # so close that the answer counts as exact
-_WIDE = 0.01  # accepted where nothing was asked
+_WIDE = 0.01  # accepted where no width was asked for
 
 
 class Answered(NamedTuple):
@@ -84,7 +84,7 @@ def engine_route(
     precision: float | None,
     start: NDArray[Any],
 ) -> Route:
-    """A `Route` that answers as `jaxacct.epsilon` does, point by point."""
+    """A `Route` that computes epsilon as `jaxacct.epsilon` does, point by point."""
     options: dict[str, Any] = {"method": method, "precision": precision}
     options["direction"] = None if directions == batch.mechanism(start).directions else directions[0]
 

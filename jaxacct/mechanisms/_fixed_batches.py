@@ -64,7 +64,7 @@ class FixedBatches(Mechanism):
 
     @property
     def room(self) -> int:  # type: ignore[override]
-        """Without replacement a batch of all records would be no sample."""
+        """1 without replacement, where a batch of all records would be no sample; else 0."""
         return 0 if self.with_replacement else 1
 
     def check(self) -> None:

@@ -24,13 +24,13 @@ class Sampling:
     rate: float
 
     def cut(self, num_steps: int) -> "Sampling":
-        """The same with epochs of `num_steps` steps; raises ValueError unless they have that many."""
+        """The same sampling with epochs of `num_steps` steps; raises ValueError unless they have that many."""
         if num_steps != self.period:
             raise ValueError(f"num_steps={num_steps} must be {self.period}, the steps that are drawn together")
         return self
 
     def of_records(self, number: int) -> "Sampling":
-        """The same for a data set of `number` records; raises ValueError if it is described for another size."""
+        """The same sampling for `number` records; raises ValueError if it is described for another number."""
         del number
         return self
 
@@ -129,7 +129,7 @@ class Orders(Sampling):
         return self.size_for(self.num_records or 0)
 
     def cut(self, num_steps: int) -> "Orders":
-        """The same with any number of steps: where an order is cut changes nothing about it."""
+        """The same sampling with any number of steps: where an order is cut changes nothing about it."""
         length = self.length // self.period * num_steps
         return dataclasses.replace(self, period=num_steps, length=length, rate=1.0 / num_steps)
 
