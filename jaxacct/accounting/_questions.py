@@ -75,21 +75,21 @@ def epsilon(
 ) -> Any:
     """A certified upper bound on the epsilon of `mechanism` at `target_delta`, by the best applicable method.
 
-    It is the larger of the two directions, and in each direction the smallest bound of all applicable methods: closed
-    forms and Renyi divergences first, then exact methods and the privacy loss distribution, until the certified
-    interval is as narrow as `precision` requires. Add/remove adjacency (replace-one for `Shuffled`, which has one
-    direction). The result is inf if no method applies.
+    The result is the larger of the bounds for the two directions; in each direction, that is the smallest bound of all
+    applicable methods: closed forms and Renyi divergences first, then exact methods and the privacy loss distribution,
+    until the certified interval is as narrow as `precision` requires. Add/remove adjacency (replace-one for `Shuffled`,
+    which has one direction). The result is inf if no method applies.
 
     Inside `jit` and `vmap` the bound comes from one program of fixed size, vectorised and differentiable, which has to
     be compiled first. For Poisson-sampled Gaussian and Laplace steps, for randomly allocated Gaussian steps, and for
-    compositions of these (the method "laws") it is nearly as tight as outside; elsewhere it is valid but looser.
-    Derivatives there are those of the bound that is returned. docs/limits.md and bench/INSIDE_JIT.md say how far both
-    are from those outside.
+    compositions of these (the method "laws") it is nearly as tight as outside; elsewhere it is valid but looser. Its
+    derivatives are those of the bound that is returned. docs/limits.md and bench/INSIDE_JIT.md say how far the bound
+    and its derivatives are from those outside.
 
-    Outside traced code `jax.grad` compiles nothing: the value is the sharp one, and the derivatives are its
-    derivatives, by differences of three certified answers for each number, within 1 % at most settings. With respect to
-    a count they are those of a smooth curve through whole numbers; second derivatives, and those at a number that is 0,
-    are those of the program.
+    Outside traced code `jax.grad` compiles nothing: the value is as sharp as for concrete numbers, and derivatives are
+    differences of three certified answers for each number, within 1 % at most settings. With respect to a count they
+    are those of a smooth curve through whole numbers; second derivatives, and derivatives at a number that is 0, are
+    those of the program.
 
     With ``on_host=True`` traced code calls the host when it runs (`jax.pure_callback`), and gets the same value and
     derivatives as outside traced code: for every mechanism, with nothing to compile. Such a program waits for the host,

@@ -154,13 +154,14 @@ class AboveThreshold(_SparseVector):
 class GaussianAboveThreshold(_SparseVector):
     """The sparse vector technique with Gaussian noise: which of `num_queries` queries are above a threshold.
 
-    This is `AboveThreshold` with normal noise in place of both. Its Renyi divergences of order a are at most
+    This is `AboveThreshold` with Gaussian noise on the threshold and on the queries. Its Renyi divergences of order a
+    are at most
 
         R_a <= a D^2 / (2 threshold_std^2) + cutoff log(1 + n (e^((a-1) a s^2 D^2 / (2 query_std^2)) - 1)) / (a - 1),
 
     with n = num_queries and s = 2, or s = 1 for monotonic queries (Zhu & Wang 2020, "Improving sparse vector technique
-    with Renyi differential privacy", for at most n queries; proved in docs/papers/above_threshold.md). It is not purely
-    epsilon-DP. Adjacency: add or remove one record.
+    with Renyi differential privacy", for at most n queries; proved in docs/papers/above_threshold.md). The mechanism is
+    not purely epsilon-DP. Adjacency: add or remove one record.
 
     Args:
       threshold_std: float > 0, the standard deviation of the noise on the threshold, in the unit of the queries.

@@ -86,14 +86,14 @@ class Adjacent(Mechanism):
 class ReplaceOne(Adjacent):
     """`mechanism`, for neighbouring data sets of equal size that differ in one record, replaced by any other one.
 
-    This is what ``neighboring_relation="replace-one"`` selects. It is tight for Gaussian, Laplace and discrete noise
-    and for Poisson sampling of the first two, alone and composed: in the worst case the record adds 1 and the one in
-    its place subtracts 1. The same holds for shuffled batches, whose order hides which batch has the record. For all
-    other mechanisms the record is removed, and then the other one is added:
+    This is what ``neighboring_relation="replace-one"`` selects. The analysis is tight for Gaussian, Laplace and
+    discrete noise and for Poisson sampling of the first two, alone and composed: in the worst case the record adds 1
+    and the one in its place subtracts 1. The worst case is the same for shuffled batches, whose order hides which batch
+    has the record. For all other mechanisms the record is removed, and then the other one is added:
 
         delta(e1 + e2) <= delta_remove(e1) + e^e1 delta_add(e2),
 
-    This is an upper bound; for the lower bound the other record contributes nothing. Adjacency: replace one record.
+    which is an upper bound; for the lower bound the other record contributes nothing. Adjacency: replace one record.
 
     Args:
       mechanism: what was run, described for records that are added or removed, or replaced by the empty record.
@@ -114,7 +114,7 @@ class ReplaceOne(Adjacent):
 
     @property
     def unit_of_privacy(self) -> str:
-        """Whose data the guarantee protects, and against what change to it."""
+        """The unit of privacy in words: whose data are protected, and against what change."""
         return "one record: replaced by any other; the number of records is public"
 
     def describe(self) -> str:

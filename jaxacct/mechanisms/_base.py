@@ -187,7 +187,7 @@ class Mechanism(Description):
 
     @property
     def unit_of_privacy(self) -> str:
-        """Whose data the guarantee protects, and against what change to it."""
+        """The unit of privacy in words: whose data are protected, and against what change."""
         return _UNITS[self.relation]
 
     def assumptions(self) -> tuple[str, ...]:

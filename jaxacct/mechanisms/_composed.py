@@ -98,7 +98,7 @@ class Composed(Mechanism):
         return tuple(zip(self.mechanisms, self.counts, strict=True))
 
     def as_one_release(self) -> Mechanism:
-        """One equally private `Gaussian` for Gaussian ones: 1/sigma^2 = sum_i count_i / sigma_i^2, sigma rounded down.
+        """One equally private `Gaussian` for Gaussian parts: 1/sigma^2 = sum_i count_i / sigma_i^2, sigma rounded down.
 
         Let b say whether the record takes part (1 or 0). In units of its noise, release i is b v_i plus N(0, I), where
         v_i has a norm of at most 1/sigma_i and may depend on earlier releases. It can be made from Z_i = b/sigma_i +

@@ -54,7 +54,7 @@ class DiscretePair(Release):
     def staircase(cls, epsilon: float, gamma: float | None = None) -> "DiscretePair":
         """The staircase mechanism: its noise density falls by e^-epsilon once per sensitivity, after a share `gamma`.
 
-        With the sensitivity 1, its density at |x| in [k, k + gamma) is a e^(-k E), and in [k + gamma, k + 1) it is a
+        With sensitivity 1, its density at |x| in [k, k + gamma) is a e^(-k E), and in [k + gamma, k + 1) it is a
         e^(-(k+1) E), where a = (1 - e^-E) / (2 (gamma + e^-E (1 - gamma))) (Geng & Viswanath 2014, "The optimal
         mechanism in differential privacy"). Its losses are E, 0 and -E. If the noise is shifted by d <= 1, the outputs
         of loss E have the mass a e^-E min(d, 2 gamma) + sum over k >= 1 of a e^(-(k+1) E) d. This grows with d, so that

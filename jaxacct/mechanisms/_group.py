@@ -49,7 +49,7 @@ class Group(Mechanism):
 
     @property
     def unit_of_privacy(self) -> str:
-        """Whose data the guarantee protects: up to `size` records at once."""
+        """The unit of privacy in words: up to `size` records at once."""
         return f"one user: up to {self.size:.0f} records of one user at once, present or absent together"
 
     def describe(self) -> str:

@@ -14,7 +14,7 @@ from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 
 @description
 class PartialAllocation(Mechanism):
-    """The first `steps_done` of the `num_steps` steps of an epoch in which each record joins one uniform step.
+    """The first `steps_done` of the `num_steps` steps of an epoch in which each record joins one uniformly random step.
 
     This is what an adversary has seen in the middle of an epoch: a record's step may still be to come. Adjacency: add
     or remove one record. Finished epochs are a `RandomAllocation`; `Composed` puts the two together.
