@@ -82,9 +82,9 @@ def tradeoff(
     """The smallest false negative rate of any test that tells two neighbours apart: a certified lower bound.
 
     ``T(a) = min {1 - power : tests of level a}``, the smaller over both orders of the neighbours (Dong, Roth and Su
-    2022, Definition 2.1). Exact for the Gaussian mechanism (their Section 2.2) and for one round of shuffled reports
-    (Chen et al. 2024, Theorem 1, corrected); else the envelope of the lines that the certified profile gives
-    (their Proposition 2.12):
+    2022, Definition 2.1). The bound is exact for the Gaussian mechanism (their Section 2.2) and for one round of
+    shuffled reports (Chen et al. 2024, Theorem 1, corrected); otherwise it is the envelope of the lines that the
+    certified profile gives (their Proposition 2.12):
 
         T(a) >= 1 - delta(eps) - e^eps a,    T(a) >= e^-eps (1 - delta(eps) - a),    for every eps >= 0.
 
@@ -164,7 +164,7 @@ def has_closed_gdp(mechanism: Mechanism) -> bool:
 
 
 def has_gdp(mechanism: Mechanism) -> bool:
-    """Whether `gdp` knows a mu for `mechanism`."""
+    """Whether `gdp` has a mu for `mechanism`."""
     return is_gaussian(mechanism) or _has_pair(mechanism)
 
 

@@ -1,7 +1,7 @@
 """What every mechanism and local randomizer is: fields with specifications, and the facts that its type declares.
 
-A fact that a type does not declare does not exist: asking for it raises. There are no numerics here; a mechanism says
-what was run, never how its privacy is bounded.
+A fact that a type does not declare does not exist: asking for it raises. There are no numerics here; a mechanism
+describes what was run, never how its privacy is bounded.
 """
 
 from __future__ import annotations

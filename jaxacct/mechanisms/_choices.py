@@ -14,8 +14,8 @@ class Exponential(Release):
 
     A candidate is chosen with probability proportional to e^(E score / (2 D)), where D is the sensitivity of the
     scores; the 2 is left out if a record moves all scores in the same direction. The privacy losses on one pair of data
-    sets lie between t and t + E for some t in [-E, 0], which says more than E-DP (Dong, Durfee & Rogers 2020, "Optimal
-    differential privacy composition for exponential mechanisms"). Adjacency: add or remove one record.
+    sets lie between t and t + E for some t in [-E, 0], which is a stronger statement than E-DP (Dong, Durfee & Rogers
+    2020, "Optimal differential privacy composition for exponential mechanisms"). Adjacency: add or remove one record.
 
     Args:
       range_epsilon: float >= 0, E.

@@ -12,7 +12,8 @@ from jaxacct.mechanisms._schedules import Schedule
 class Group(Mechanism):
     """`mechanism`, for users who contribute up to `size` records: all records of a user are present or absent together.
 
-    Each record takes part as `mechanism` says, independently of the others. Adjacency: add or remove `size` records.
+    Each record takes part as `mechanism` describes, independently of the others. Adjacency: add or remove `size`
+    records.
 
     Args:
       mechanism: what each record takes part in.
