@@ -1,9 +1,9 @@
 """jaxacct: a numerical accountant for differential privacy, in JAX.
 
-What follows in ``dir(jaxacct)`` is what most people need: descriptions of what was run, and questions about them. The
-rest lives in named submodules: `accounting`, `audit`, `composition`, `correlated`, `curves`, `estimation`, `interop`,
-`measures`, `membership`, `papers`, `plot`, `sweeping`, `training`, `utility`. Names and submodules load when they are
-first used.
+``dir(jaxacct)`` lists what most people need: descriptions of what was run, and questions about them. The rest is in
+submodules: `accounting`, `audit`, `composition`, `correlated`, `curves`, `estimation`, `interop`, `measures`,
+`membership`, `papers`, `plot`, `sweeping`, `training`, `utility`. Names and submodules are loaded when they are first
+used.
 """
 
 import importlib

@@ -36,7 +36,7 @@ def _words(name: str) -> str:
 
 
 def alike(name: str, choices: Iterable[str]) -> str | None:
-    """The one of `choices` that `name` most likely meant, or None if none is similar.
+    """The one of `choices` that is most likely meant by `name`, or None if none is similar.
 
     >>> alike("gausian", ["poisson", "gaussian"])
     'gaussian'

@@ -1,4 +1,4 @@
-"""What notebooks show of results: tables, and small pictures of lines and bars, as HTML that needs nothing else."""
+"""How results look in notebooks: tables, and small pictures of lines and bars, as self-contained HTML."""
 
 import html
 import math

@@ -1,9 +1,9 @@
 """JAX, imported when something first needs it: concrete questions about a few points are answered by NumPy alone.
 
-Importing JAX takes longer than most questions. So no other module imports it: all take `jax` and `jnp` from here, which
-import it when one of their attributes is first read. They also take `Array` and `Tracer`, of which no value is an
-instance until JAX has been imported. `when_imported` registers descriptions with JAX as soon as it is there, whoever
-imports it.
+Importing JAX takes longer than answering most questions. So no other module imports it: all take `jax` and `jnp` from
+here, which import it when one of their attributes is first read. They also take `Array` and `Tracer`, of which no value
+is an instance until JAX has been imported. `when_imported` registers descriptions with JAX as soon as it is imported,
+by whatever code.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _whole = False  # whether the import of JAX was seen to finish
 
 
 def when_imported(act: Callable[[], None]) -> None:
-    """Calls `act` now if JAX is imported, else as soon as it is, whoever imports it."""
+    """Calls `act` now if JAX is imported, else as soon as it is, by whatever code."""
     if _whole:
         act()
     else:

@@ -1,7 +1,7 @@
-"""What a method is: one way to bound one kind of mechanism, as a record of facts. Three kinds, one interface.
+"""What a method is: one way to bound one kind of mechanism, as a record of facts. There are three kinds of method.
 
-The words *lane*, *host*, *quick*, *exact*, *reduction* and *direction* are defined in `jaxacct.answering`. Shapes here
-and in `jaxacct.bounds`: L is the number of lanes, A that of Renyi orders.
+The words *ask*, *lane*, *host*, *quick*, *exact*, *reduction* and *direction* are defined in `jaxacct.answering`. In
+the shapes here and in `jaxacct.bounds`, L is the number of lanes, A that of Renyi orders.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Role(enum.Enum):
       QUICK: by every question, as long as the bracket is wide; the default of methods on lanes.
       NARROW: by questions that want a narrow bracket, not by quick ones; the default of brackets.
       SHARPER: as NARROW, but even where the bracket is narrow: it may be sharper than the reduction behind the bracket.
-      EXACT: as QUICK; its upper end is the mechanism's own value up to rounding, so no upper bound is asked after it.
+      EXACT: as QUICK; its upper end is the mechanism's own value up to rounding, so no upper bound is needed after it.
       LAST: by every question, where no other method has found a finite bound.
       IN_PROGRAMS: inside traced code only: for concrete numbers brackets are sharper, at no higher cost.
       BEST_IN_PROGRAMS: likewise, and in programs methods after it that take longer than microseconds are left out.
@@ -154,7 +154,7 @@ def formula_bytes(*, orders: Sequence[float] = ()) -> int:
 
 
 class Together(int):
-    """How many points NumPy answers together, in less time than one by one and than it takes to compile a program."""
+    """How many points NumPy computes together, in less time than one by one and than compiling a program takes."""
 
 
 # for a kernel that needs JAX; for most; for one with better algorithms in NumPy than a program; for a formula
@@ -174,13 +174,13 @@ class Method:
       directions: the directions that it bounds. Where adjacency has one direction only, REMOVE stands for it.
       ends: UPPER, LOWER, or both; ESTIMATE for one that samples, which is asked by its name only.
       cost: of one concrete point, mostly by NumPy; a first answer takes as long, apart from imports.
-      below: ``(mechanism) -> `` the mechanism whose lower ends bound it. `itself`: the method's own do. Otherwise they
-        are those of a reduction, and another mechanism that reveals no more is asked; None where none is known
-        (`only_analysed`). Required where there is a lower end.
+      below: ``(mechanism) -> `` the mechanism whose lower ends bound `mechanism`. `itself`: the method's own lower ends
+        do. Otherwise these are lower ends of a reduction, and another mechanism that reveals no more is asked; None
+        where none is known (`only_analysed`). Required where there is a lower end.
       applies: ``(mechanism) -> `` whether the theorem covers its fields; otherwise the method does not exist for it.
-      role: a `Role`, when it is asked; or ``(mechanism) -> `` a `Role`.
-      misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses so that its deltas may miss what its
-        epsilons find: where its delta is the answer, and wide, the loop asks for epsilons too.
+      role: a `Role`, which says when it is asked; or ``(mechanism) -> `` a `Role`.
+      misses_deltas: ``(mechanism) -> `` whether it tries splits or guesses, so that its deltas may miss what its
+        epsilons find: where its delta is the answer, and its bracket is wide, the loop asks for epsilons too.
       engine: what does its work, as a plan shows it.
       regime: in words, what `applies` and the theorem's conditions say, for the support matrix.
     """
@@ -222,7 +222,7 @@ class Method:
         return None if self.below is None else self.below(mechanism)
 
     def is_of_reduction(self, mechanism: Mechanism) -> bool:
-        """Whether a lower end speaks only of a mechanism or pair that dominates `mechanism`."""
+        """Whether a lower end bounds only a mechanism or pair that dominates `mechanism`."""
         return self.below is None or self.below(mechanism) is not mechanism
 
     def ends_for(self, mechanism: Mechanism) -> frozenset[Bound]:
@@ -254,7 +254,7 @@ class LaneMethod(Method):
 
     @property
     def kernel_options(self) -> Running:
-        """How its kernel answers concrete lanes."""
+        """How its kernel is run on concrete lanes."""
         if callable(self.numpy) or isinstance(self.numpy, Together):
             return {"lane_bytes": self.lane_bytes, "on_host": self.numpy, "one_by_one": FEW_LANES}
         return {"lane_bytes": self.lane_bytes, "on_host": self.numpy > NO_POINT, "one_by_one": self.numpy}
@@ -262,7 +262,7 @@ class LaneMethod(Method):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RenyiMethod(LaneMethod):
-    """By Renyi divergences; upper bounds.
+    """A method by Renyi divergences, which gives upper bounds.
 
     Attributes:
       rdp: ``(mechanism of lanes, orders=, **statics) -> [A, L]``, for orders from 1 to inf; or one for each direction,
@@ -280,19 +280,19 @@ class RenyiMethod(LaneMethod):
 
     @property
     def up_to_order(self) -> float:
-        """It is asked while the best order so far is at most this: grids that end early leave the rest to others."""
+        """It is asked while the best order so far is at most this: early ends leave larger orders to other methods."""
         top = self.grids[0][-1]
         return math.ceil(top) if top < FRACTIONAL_TOP else math.inf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ProfileMethod(LaneMethod):
-    """By a privacy profile and its inverse; an upper or a lower bound.
+    """A method by a privacy profile and its inverse, which gives an upper or a lower bound.
 
     Attributes:
       log_delta, epsilon: ``(mechanism of lanes, epsilon or log delta [L], **statics) -> [L]``.
-      floor: ``(mechanism, log delta) -> `` a cheap guess, meant as a lower bound, at the epsilon that it would give;
-        where that is no gain the method is skipped, so a guess that is too large costs tightness only.
+      floor: ``(mechanism, log delta) -> `` a cheap guess, meant as a lower bound, at the epsilon that the method would
+        give; where that is no gain the method is skipped, so that a guess that is too large costs tightness only.
     """
 
     engine: Engine = Engine.FORMULA
@@ -319,7 +319,7 @@ class Ask(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bracketing:
-    """What a host's bracket method may use besides its question.
+    """What a bracket method on the host may use besides its question.
 
     Attributes:
       width: relative width to reach, upper against lower.
@@ -341,7 +341,7 @@ class Bracketing:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class BracketMethod(Method):
-    """By a certified bracket of the value, one concrete point at a time, on the host.
+    """A method by a certified bracket of the value, one concrete point at a time, on the host.
 
     Attributes:
       bracket: ``(mechanism, query, target, Bracketing) -> {direction: Ends}``, each at worst (0, inf or 1).

@@ -1,4 +1,4 @@
-"""Makes once what several questions about one mechanism need: the splits of a replaced record ask a dozen."""
+"""Keeps what several questions about one mechanism need: the splits of a replaced record ask a dozen questions."""
 
 import contextlib
 import contextvars
@@ -8,8 +8,8 @@ from typing import Any
 from jaxacct._types import Piece
 from jaxacct._work import Work, count_made, counted
 
-# What was made for a smaller tail serves a larger one. It also serves a somewhat smaller one, with an error too small
-# to be seen: a tail is about 1e-7 of delta.
+# What was made for a smaller tail is used for a larger one. It is also used for a somewhat smaller one, where the error
+# is too small to be seen: a tail is about 1e-7 of delta.
 _SMALLER, _LARGER = 2.0**-8, 8.0
 
 
@@ -48,7 +48,7 @@ def apart() -> Iterator[None]:
 def once(key: Hashable, tail: float, make: Callable[[], Piece]) -> Piece:
     """What `make` returns; inside `shared`, what it returned before for this key and about this `tail`.
 
-    Its work is counted each time, to tell how much the next finer one will take.
+    Its work is counted each time, to predict how much the next finer one will take.
     """
     here = _shared.get()
     if here is None:

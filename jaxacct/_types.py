@@ -97,7 +97,7 @@ class Interval(NamedTuple):
     `lower` and `upper` bound the mechanism's own value. `analysis_lower` bounds from below the value of what was
     analysed; it differs from `lower` only where the analysis is a reduction (random allocation of several steps,
     shuffling), whose value may lie above the mechanism's. The requested precision holds for `upper` against
-    `analysis_lower`. For a class of local randomizers `lower` is that of one of them.
+    `analysis_lower`. For a class of local randomizers, `lower` is the lower bound of one of them.
 
     >>> import jaxacct as ja
     >>> found = ja.epsilon_interval(ja.Gaussian(1.0), target_delta=1e-6)

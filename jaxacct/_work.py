@@ -34,7 +34,7 @@ class Work:
     again: float = 0.0
 
     def at(self, finer: float) -> float:
-        """The work of the same on lattices that are `finer` times finer; at 1 the work that it took."""
+        """The work of the same computation on lattices `finer` times finer; at 1, the work that it took."""
         return self.square * finer**2 + self.linear * finer
 
     def growth(self, work: float) -> float:

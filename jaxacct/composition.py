@@ -31,11 +31,11 @@ class Group(NamedTuple, Generic[Number]):
 def allocation_groups(
     num_steps: Number, num_selected: Number, num_epochs: Number, *, uneven: bool
 ) -> tuple[Group[Number], ...]:
-    """The runs of 1-out-of-n whose composition dominates `num_epochs` epochs of k-out-of-t allocation.
+    """The runs of 1-out-of-n allocation whose composition dominates `num_epochs` epochs of k-out-of-t allocation.
 
-    A uniform k-subset is a random split of the steps into k groups and one step from each (Feldman and Shenfeld, Lemma
-    3.2). The paper takes k groups of floor(t/k); groups need only add up to t, so r = t mod k of them have one step
-    more, which is never worse (RA-S4).
+    A uniform k-subset is a random split of the steps into k groups, with one step from each (Feldman and Shenfeld,
+    Lemma 3.2). The paper takes k groups of floor(t/k) steps; the groups need only add up to t, so r = t mod k of them
+    have one step more, which is never worse (RA-S4).
 
     Args:
       num_steps, num_selected, num_epochs: t, k and the epochs; Python integers, or JAX arrays (traced or not).
@@ -109,12 +109,12 @@ _COMPOSED: dict[type, Callable[[Any, Any], Any]] = {Pld: _convolved, RdpCurve: _
 def compose(curves: Any, counts: Any = 1) -> Any:
     """The curve of adaptively running each of `curves` the number of times in `counts`.
 
-    Renyi curves add up, to an upper bound. Privacy loss distributions are convolved by FFT on the finest of their
-    grids, to an upper or lower bound like their own, with every rounding error accounted for.
+    Renyi curves are added, which gives an upper bound. Privacy loss distributions are convolved by FFT on the finest of
+    their grids, which gives an upper or lower bound like their own, with every rounding error accounted for.
 
     Args:
-      curves: one `RdpCurve` or `Pld`, or several of one kind, with the same orders (of `Pld`: bound and direction) and
-        adjacency.
+      curves: one `RdpCurve` or `Pld`, or several of one kind, with the same orders (for `Pld`, the same bound and
+        direction) and the same adjacency.
       counts: whole number >= 1 for each (a scalar is shared by all).
 
     Returns:

@@ -31,10 +31,10 @@ def _at_minimum(values: jax.Array, orders: jax.Array) -> Optimum:
 
 
 def epsilon_from_rdp(orders: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> Optimum:
-    """Least epsilon over the orders with delta at most exp(log_delta), rounded up, clipped at 0.
+    """The least epsilon over the orders with delta at most exp(log_delta), rounded up and clipped at 0.
 
-    epsilon <= R_a + log(1 - 1/a) - log(delta a)/(a - 1), upper bound in the direction of the divergence, any real
-    a > 1 (Canonne, Kamath and Steinke 2020, Proposition 12; RA-S2).
+    epsilon <= R_a + log(1 - 1/a) - log(delta a)/(a - 1), an upper bound in the direction of the divergence, for any
+    real a > 1 (Canonne, Kamath and Steinke 2020, Proposition 12; RA-S2).
 
     Args:
       orders: float64 [A, 1].  rdp: float64 [A, L], nats.  log_delta: float64 [L].
@@ -49,7 +49,7 @@ def epsilon_from_rdp(orders: jax.Array, rdp: jax.Array, log_delta: jax.Array) ->
 
 
 def log_delta_from_rdp(orders: jax.Array, rdp: jax.Array, epsilon: jax.Array) -> Optimum:
-    """Least log delta over the orders at `epsilon`, rounded up, clipped at 0.
+    """The least log delta over the orders at `epsilon`, rounded up and clipped at 0.
 
     delta <= exp((a-1)(R_a - epsilon)) (1 - 1/a)^(a-1) / a, the inverse of `epsilon_from_rdp`.
     """
@@ -107,10 +107,10 @@ def _columns(curve: RdpCurve) -> list[Any]:
 
 
 def curve_epsilon(curve: RdpCurve, target_delta: Any) -> Any:
-    """Least epsilon over the orders above 1, an upper bound; the curve's batch and `target_delta` broadcast."""
+    """The least epsilon over the orders above 1, an upper bound; the curve's batch and `target_delta` broadcast."""
     return _curve_epsilon(target_delta, *_columns(curve), orders=tuple(curve.orders.tolist()))
 
 
 def curve_delta(curve: RdpCurve, target_epsilon: Any) -> Any:
-    """Least delta over the orders above 1, an upper bound; the curve's batch and `target_epsilon` broadcast."""
+    """The least delta over the orders above 1, an upper bound; the curve's batch and `target_epsilon` broadcast."""
     return _curve_delta(target_epsilon, *_columns(curve), orders=tuple(curve.orders.tolist()))

@@ -1,4 +1,4 @@
-"""Noise that is correlated over the steps: matrix factorisation, and what follows for each way to draw batches.
+"""Noise that is correlated over the steps (matrix factorisation), and the mechanism for each way to draw batches.
 
 Choquette-Choo et al. 2023, "(Amplified) banded matrix factorization: a unified approach to private training".
 """
@@ -34,27 +34,28 @@ from jaxacct.special import up
 
 __all__ = ["BallsInBins", "BandedNoise", "MinSeparation", "NoiseEstimate", "estimate_delta", "estimate_noise"]
 
-_DOWN = 1.0 - 2.0**-50  # of a quotient and a root
+_DOWN = 1.0 - 2.0**-50  # covers a quotient and a root
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BandedNoise:
     """Training with correlated noise C^-1 z, C a banded strategy matrix: a mechanism for each way to draw batches.
 
-    Step i adds row i of C^-1 z to its sum of clipped gradients, z independent N(0, (noise_multiplier * clipping
-    norm)^2). All steps together are a post-processing of C x + z, x the sums. C is lower triangular with b bands:
-    column j is zero outside rows j to j + b - 1. If the steps that a record joins are at least b apart, whichever they
-    are, no two of its columns share a row. Given all earlier rows, its contribution to the rows of one column is known
-    except for whether it takes part, so each participation is one Gaussian release of sensitivity norm(column),
-    independent of the others: the run is, exactly, the same scheme with independent noise (Choquette-Choo et al. 2023,
-    Theorem 4; gradients may depend on earlier outputs: Denisov et al. 2022, Theorem 2.1). Columns with a smaller norm
-    than the largest count as having that norm, which for a Toeplitz matrix loses something only in its last b - 1
-    columns. Where columns that a record may touch overlap there is no such reduction: `balls_in_bins` has bounds of its
-    own, and the other methods raise ValueError. Adjacency: add or remove one record.
+    Step i adds row i of C^-1 z to its sum of clipped gradients, where the entries of z are independent N(0,
+    (noise_multiplier * clipping norm)^2). All steps together are a post-processing of C x + z, where x are the sums. C
+    is lower triangular with b bands: column j is zero outside rows j to j + b - 1. If the steps that a record joins are
+    at least b apart, whichever they are, no two of its columns share a row. Given all earlier rows, the record's
+    contribution to the rows of one column is known except for whether it takes part, so each participation is one
+    Gaussian release of sensitivity norm(column), independent of the others: the run is, exactly, the same scheme with
+    independent noise (Choquette-Choo et al. 2023, Theorem 4; gradients may depend on earlier outputs: Denisov et al.
+    2022, Theorem 2.1). Columns with a smaller norm than the largest count as having that norm, which for a Toeplitz
+    matrix loses something only in its last b - 1 columns. Where columns that a record may touch overlap there is no
+    such reduction: `balls_in_bins` has bounds of its own, and the other methods raise ValueError. Adjacency: add or
+    remove one record.
 
     Args:
       strategy: C, [n, n]; or the first column of a banded Toeplitz matrix, its b coefficients [b].
-      noise_multiplier: float > 0, the standard deviation of z over the clipping norm.
+      noise_multiplier: float > 0, the standard deviation of z divided by the clipping norm.
       num_steps: whole number, n; to be given with coefficients.
 
     Raises:
@@ -127,7 +128,8 @@ class BandedNoise:
     def cyclic_poisson(self, sampling_prob: float, *, cycle_length: int | None = None) -> PoissonSampled:
         """`PoissonSampled`: a record of group g joins each of the steps g, g + L, g + 2L, .. by an independent coin.
 
-        It has ceil(n / L) rounds of noise noise_multiplier / norm. A record's group, however drawn, is taken as known.
+        It has ceil(n / L) rounds with noise noise_multiplier / norm. A record's group, however drawn, is taken as
+        known.
 
         Args:
           sampling_prob: float in [0, 1].
@@ -181,7 +183,7 @@ class BandedNoise:
     def fixed_order(self, cycle_length: int) -> Gaussian:
         """`Gaussian`: a record joins one known step in every cycle, the same in each, as in epochs of a fixed order.
 
-        Its noise is that of z over the root of the largest sum of squared norms of a record's columns.
+        Its noise multiplier is that of z divided by the root of the largest sum of squared norms of a record's columns.
 
         Args:
           cycle_length: whole number >= the number of bands.
@@ -195,8 +197,8 @@ class BandedNoise:
     def min_separation(self, min_sep: int | None = None, *, most: int | None = None) -> Gaussian:
         """`Gaussian`: a record joins any known steps that are at least `min_sep` apart, at most `most` of them.
 
-        The largest sum of squared norms over such sets, by dynamic programming over the steps. Where the steps are
-        drawn at random (b-min-sep sampling), `MinSeparation` estimates how much that hides.
+        Its noise follows from the largest sum of squared norms over such sets, found by dynamic programming over the
+        steps. Where the steps are drawn at random (b-min-sep sampling), `MinSeparation` estimates how much that hides.
 
         Args:
           min_sep: whole number >= the number of bands; that number if not given.
@@ -219,11 +221,11 @@ class BandedNoise:
 class MinSeparation:
     """b-min-sep sampling under correlated noise: a record joins each step that it may join with a fixed probability.
 
-    It may join any step that comes at least `min_sep` steps after the last one that it joined. Its coins are its own
-    and stay secret. No certified bound is known to gain from this sampling, except for probability 1 and a warm start,
-    which is balls in bins: `known_steps` is certified, and `estimate_delta` and `estimate_noise` estimate from samples
-    how much the sampling hides. For steps far apart in cycles of their own (`BandedNoise.cyclic_poisson`) there is an
-    exact answer.
+    It may join any step that comes at least `min_sep` steps after the last one that it joined. Its random draws are its
+    own and stay secret. No certified bound is known to gain from this sampling, except for probability 1 and a warm
+    start, which is balls in bins: `known_steps` is certified, and `estimate_delta` and `estimate_noise` estimate from
+    samples how much the sampling hides. For steps far apart in cycles of their own (`BandedNoise.cyclic_poisson`) there
+    is an exact answer.
 
     Args:
       noise: `BandedNoise` of at most `min_sep` bands.
@@ -315,7 +317,7 @@ def estimate_delta(
 
     Args:
       mechanism: `BallsInBins` of scalar fields, up to 2048 bins; or `MinSeparation`.
-      target_epsilon: float >= 0, or an array [G]: one set of samples serves all, drawn for the smallest.
+      target_epsilon: float >= 0, or an array [G]: one set of samples, drawn for the smallest, is used for all.
       num_samples: whole number >= 1.
       seed: whole number in [0, 2^64), chosen beforehand: the least of several answers is no bound.
       direction: REMOVE or ADD; None for the larger of both, each at half of 1 - confidence.
@@ -391,8 +393,8 @@ def estimate_noise(
 ) -> NoiseEstimate:
     """The least noise multiplier in a bracket that samples show to be enough: an estimate, never certified.
 
-    `num_tried` noise multipliers are sampled, by halving the bracket in ratio. Each has samples of its own, at
-    confidence 1 - (1 - confidence) / num_tried, so that with probability `confidence` no upper end of any of them is
+    `num_tried` noise multipliers are sampled, by halving the bracket in ratio. For each, samples of its own are drawn,
+    at confidence 1 - (1 - confidence) / num_tried, so that with probability `confidence` no upper end of any of them is
     too small.
 
     Args:

@@ -49,9 +49,10 @@ class Sampler(enum.Enum):
       loss is never below the true one and delta is overestimated on average (nothing is lost below 100 steps). Any
       number of epochs.
     * CONDITIONAL: conditioned on the event outside which the loss cannot exceed epsilon (Chua et al. 2024). One epoch.
-    * IMPORTANCE: tilted towards large losses, for small delta. REMOVE: the record's own coordinate. ADD: all
-      coordinates, each value at most the Chernoff bound, which makes the confidence bound small too. One epoch. Where a
-      record joins several steps: all coordinates, in both directions, and any number of epochs.
+    * IMPORTANCE: tilted towards large losses, for small delta. For REMOVE, the record's own coordinate is tilted. For
+      ADD, all coordinates are, and each value is at most the Chernoff bound, which makes the confidence bound small
+      too. One epoch. Where a record joins several steps, all coordinates are tilted, in both directions; any number of
+      epochs.
 
     >>> from jaxacct.estimation import Sampler
     >>> Sampler("order statistics").name
@@ -117,10 +118,10 @@ def estimate_delta(
 ) -> Estimate:
     """An `Estimate` of the delta of random allocation with Gaussian noise, from samples of the privacy loss.
 
-    The mean of (1 - e^(eps - L))_+ over losses L drawn under the first of the two compared laws (Chua et al. 2024;
-    RA-S17 to RA-S19). k-of-t is sampled as it is, not through its reduction to 1-of-t; losses of epochs are independent
-    and added. Add/remove adjacency. Unbiased, except for ORDER_STATISTICS (see `Sampler`) and for normal coordinates in
-    float32 (1e-5 of delta).
+    It is the mean of (1 - e^(eps - L))_+ over losses L drawn under the first of the two compared laws (Chua et al.
+    2024; RA-S17 to RA-S19). k-of-t is sampled as it is, not through its reduction to 1-of-t; the losses of epochs are
+    independent and are added. Add/remove adjacency. The estimate is unbiased, except for ORDER_STATISTICS (see
+    `Sampler`) and for normal coordinates in float32 (1e-5 of delta).
 
     `upper_confidence` is the Chernoff-KL bound c p, N kl(mean/c || p) = log(1/(1 - confidence)), for values in [0, c]:
     c is 1, the probability of the event (CONDITIONAL), 2 (IMPORTANCE, REMOVE), or the Chernoff bound on the tail
@@ -131,8 +132,8 @@ def estimate_delta(
     Args:
       mechanism: `RandomAllocation` of `Gaussian`; scalar fields, noise_multiplier >= 1/16, num_steps <= 2^30,
         num_selected <= 2^16.
-      target_epsilon: float >= 0, or an array [G]: one set of samples serves all its points. The importance samplers are
-        tuned to the smallest of them (CONDITIONAL; IMPORTANCE, ADD) or the largest (IMPORTANCE, REMOVE).
+      target_epsilon: float >= 0, or an array [G]: one set of samples is used for all its points. The importance
+        samplers are tuned to the smallest of them (CONDITIONAL; IMPORTANCE, ADD) or the largest (IMPORTANCE, REMOVE).
       num_samples: N, whole number >= 1.
       seed: whole number in [0, 2^64). The same seed gives the same samples, and more of them continue the sequence.
       direction: REMOVE or ADD; None for the larger of both, each at half of 1 - confidence.
@@ -198,7 +199,7 @@ def estimate_delta(
 
 
 def _check_mechanism(mechanism: object, target_epsilon: Any) -> float:
-    """The noise multiplier."""
+    """Returns the noise multiplier; raises ValueError for arguments that are not covered."""
     if is_traced(mechanism, target_epsilon):
         raise ValueError("estimate_delta needs concrete numbers: it cannot run inside jit, vmap or grad")
     if not isinstance(mechanism, Mechanism) or mechanism.signature() != (RandomAllocation, Gaussian):
@@ -289,7 +290,7 @@ def _chunk_moments(
     tile: Tile,
     **static: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Mean and sum of squared deviations, [B, G] each, of the values over e^log_scale, in [0, 1] unless `by_moment`.
+    """Mean and sum of squared deviations, [B, G] each, of values divided by e^log_scale: in [0, 1] unless `by_moment`.
 
     For blocks number `first`, first + 1, .., each with its own key, of which the first `live` [B] samples count.
     """
@@ -326,7 +327,7 @@ def _moments(
     seed: int,
     progress: Progress | None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean and its standard error, [G] each, of values over e^log_scale."""
+    """Mean and its standard error, [G] each, of the values divided by e^log_scale."""
     key_data = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)  # that of jax.random.key(seed)
     run = np.array([1.0 / sigma, mechanism.num_steps, mechanism.num_epochs], np.float64)
     mean, squares, done = np.zeros(epsilons.shape), np.zeros(epsilons.shape), 0

@@ -1,4 +1,4 @@
-"""What an adversary can tell: the errors of any test for whether one record took part."""
+"""What an adversary can find out: the errors of any test for whether one record took part."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def tradeoff(
     """The smallest false negative rate of any test that tells two neighbours apart: a certified lower bound.
 
     ``T(a) = min {1 - power : tests of level a}``, the smaller over both orders of the neighbours (Dong, Roth and Su
-    2022, Definition 2.1). Exact for the Gaussian mechanism (their Section 2.2) and for one round of shuffled reports
-    (Chen et al. 2024, Theorem 1, corrected); else the envelope of the lines that the certified profile gives
-    (their Proposition 2.12):
+    2022, Definition 2.1). The bound is exact for the Gaussian mechanism (their Section 2.2) and for one round of
+    shuffled reports (Chen et al. 2024, Theorem 1, corrected); otherwise it is the envelope of the lines that the
+    certified profile gives (their Proposition 2.12):
 
         T(a) >= 1 - delta(eps) - e^eps a,    T(a) >= e^-eps (1 - delta(eps) - a),    for every eps >= 0.
 
@@ -128,10 +128,10 @@ def tradeoff(
 def gdp(mechanism: Mechanism) -> float:
     """The smallest mu found for which `mechanism` is mu-GDP: a certified upper bound.
 
-    ``T(a) >= G_mu(a) = Phi(Phi^-1(1 - a) - mu)`` for every a (Dong, Roth and Su 2022, Definition 2.6). Exact for
-    compositions of Gaussian mechanisms; for shuffled reports of pure randomizers the mu of the clones pair (Chen et al.
-    2024, Theorem 1, corrected), whose squares add up over rounds. It depends on astronomically small deltas as much as
-    on others: epsilon at one delta is the sharper summary.
+    ``T(a) >= G_mu(a) = Phi(Phi^-1(1 - a) - mu)`` for every a (Dong, Roth and Su 2022, Definition 2.6). It is exact for
+    compositions of Gaussian mechanisms; for shuffled reports of pure randomizers it is the mu of the clones pair (Chen
+    et al. 2024, Theorem 1, corrected), whose squares add up over rounds. It depends on astronomically small deltas as
+    much as on others: epsilon at one delta is the sharper summary.
 
     Args:
       mechanism: a mechanism with concrete scalar fields: Gaussian releases, composed or not, or `Shuffled` reports of a
@@ -164,7 +164,7 @@ def has_closed_gdp(mechanism: Mechanism) -> bool:
 
 
 def has_gdp(mechanism: Mechanism) -> bool:
-    """Whether `gdp` knows a mu for `mechanism`."""
+    """Whether `gdp` has a mu for `mechanism`."""
     return is_gaussian(mechanism) or _has_pair(mechanism)
 
 
@@ -199,9 +199,9 @@ def _of_pair(mechanism: Shuffled, error: NDArray[Any]) -> Any:
 
 
 def _is_cheap(mechanism: Mechanism) -> bool:
-    """Whether delta is cheap to answer at each epsilon: by the bracket that comes first, or else by all methods.
+    """Whether delta is cheap to compute at each epsilon: by the bracket that comes first, or else by all methods.
 
-    Without a loss distribution it is at least cheaper than what answers for many epsilons.
+    Without a loss distribution, this is at least cheaper than the methods for many epsilons.
     """
     if distribution_of(mechanism) is None:
         return True
@@ -214,7 +214,7 @@ def _is_cheap(mechanism: Mechanism) -> bool:
 def _is_hopeless(mechanism: Mechanism, error: NDArray[Any]) -> bool:
     """Whether no line is above 0 at these rates: none is higher than 1 - delta at the largest epsilon, less the rate.
 
-    Looked at closely where quick methods say so: tiny noise, where every delta would be expensive.
+    This is checked closely where quick methods suggest it: for tiny noise, where every delta would be expensive.
     """
     if not error.size or not has_quick(mechanism):
         return False
@@ -255,7 +255,7 @@ def _without_false_positives(mechanism: Mechanism) -> Any:
 def _best_lines(mechanism: Mechanism, error: NDArray[Any]) -> NDArray[Any]:
     """The highest of the lines of a few epsilons: some evenly spaced, then those that look best for each rate.
 
-    One question after the other, which compiles nothing; the mechanism's loss distributions serve all of them.
+    The questions are asked one after the other, which compiles nothing; they share the mechanism's loss distributions.
     """
     level, questions = (
         error.reshape(-1),

@@ -64,7 +64,7 @@ class Run(NamedTuple):
     notes: tuple[str, ...] = ()
 
     def as_run(self) -> Run:
-        """Itself."""
+        """The run itself."""
         return self
 
 
@@ -137,7 +137,7 @@ class _Asked(NamedTuple):
         return known or max(self.deciding(mechanism), key=lambda e: e.value).theorem
 
     def source(self, mechanism: Mechanism, more: float = 0.0) -> str:
-        """Python code that asks it again and adds `more`."""
+        """Python code that computes the answer again and adds `more`."""
         given = "target_delta" if self.target_epsilon is None else "target_epsilon"
         wanted = "float('inf')" if self.precision == math.inf else self.precision
         width = "" if self.precision is None else f", precision={wanted}"
@@ -175,7 +175,7 @@ def statement(
       mechanism: a mechanism with scalar fields, or an object with `as_run`, such as `training.Batches`.
       target_delta: to state epsilon; or
       target_epsilon: to state delta.
-      method: as for `jaxacct.epsilon`; then without an interval.
+      method: as for `jaxacct.epsilon`; the statement is then without an interval.
       precision: relative width of the certified interval, 0.1 % of epsilon or 1 % of delta where None; inf leaves the
         interval out: quick methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.
@@ -280,7 +280,7 @@ def report(
       mechanism: a mechanism with scalar fields, or the `training.Batches` that were drawn for one.
       target_delta: float in (0, 1), to state epsilon; or
       target_epsilon: float >= 0, to state delta.
-      method: as for `jaxacct.epsilon`, to state its answer, without an interval; an estimate is called one.
+      method: as for `jaxacct.epsilon`, to state its answer, without an interval; an estimate is labelled as one.
       precision: relative width of the certified interval; None for 0.1 % of epsilon or 1 % of delta; inf for the quick
         methods only.
       neighboring_relation, prefix: as for `jaxacct.epsilon`.

@@ -22,9 +22,10 @@ def mean_estimation_variance(
 ) -> Any:
     """Mean squared error, per coordinate, of a mean estimated from the noisy sums of a run.
 
-    n records, i.i.d. Bernoulli(p) in each of d coordinates, each step releasing the sum over its records with noise
-    N(0, sigma^2 d) (sensitivity sqrt d); the estimate is the total over the expected number of uses. Unbiased; exact.
-    Random allocation (m = kE uses in tE steps) against Poisson sampling (rate q, T steps):
+    There are n records, i.i.d. Bernoulli(p) in each of d coordinates. Each step releases the sum over its records with
+    noise N(0, sigma^2 d) (sensitivity sqrt d); the estimate is the total divided by the expected number of uses. It is
+    unbiased. Its exact error is, for random allocation (m = kE uses in tE steps) and for Poisson sampling (rate q, T
+    steps),
 
         p (1 - p)/n + t E sigma^2 d / (n m)^2,
         p (1 - p)/n + p (1 - q)/(n q T) + T sigma^2 d / (n q T)^2.

@@ -65,7 +65,7 @@ def platform() -> str:
 
 
 # As part of a user's program, a kernel runs where that program does, which is known only once it is lowered. So lanes
-# pass through an identity whose lowering refuses platforms that are not sound, or not at hand to be looked at.
+# pass through an identity whose lowering refuses platforms that are not sound, or cannot be checked from here.
 @functools.cache
 def backend_check() -> Any:
     """The primitive of that identity."""
@@ -117,7 +117,7 @@ def num_devices() -> int:
 
 
 def placed(block: NDArray[Any]) -> Any:
-    """Lanes on the devices that answer them."""
+    """Lanes on the devices that compute them."""
     over = mesh()
     if over is None:
         return block
@@ -137,7 +137,7 @@ def gathered(y: jax.Array) -> NDArray[Any]:
 def on_each_device(program: Callable[..., Any], over: jax.sharding.Mesh, lanes: Sequence[Any]) -> Any:
     """`program` of lanes spread over a mesh: each device runs it on its own share, which looks like `lanes`.
 
-    Left to itself, XLA would gather what is asked one after the other, and answer all lanes on every device.
+    Left to itself, XLA would gather what is computed step by step, and compute all lanes on every device.
     """
     spec: Any = jax.sharding.PartitionSpec
     specs = jax.tree.map(lambda y: spec(*[None] * (y.ndim - 1), "lanes"), jax.eval_shape(program, *lanes))

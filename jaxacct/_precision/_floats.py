@@ -1,4 +1,4 @@
-"""float64 inside, the user's float type outside: the only place that knows of x64, and how results are rounded."""
+"""float64 inside, the user's float type outside: the only place that handles x64, and how results are rounded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxacct._jax import jax, jnp
 
 @contextlib.contextmanager
 def own_settings() -> Iterator[None]:
-    """float64, and dtypes promoted as kernels expect: float64 beside complex128, integers and truth values.
+    """float64, and dtypes promoted as kernels expect: float64 beside complex128, integers and booleans.
 
     Compiled, and without checks for NaN: a kernel's NaN is part of its answer, such as an order where there is none.
     """

@@ -1,4 +1,4 @@
-"""A kernel behind the boundary: one function of lanes, asked about numbers or inside a user's traced program."""
+"""A kernel behind the boundary: one function of lanes, called with numbers or inside a user's traced program."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Kernel:
       fn: ``fn(*lanes: float64[L], **static)`` returning float64 ``[..., L]`` or a pytree of them.
       rounding: direction of the final cast to the user's float type inside their traced code; a tuple for a tuple of
         outputs.
-      running: how concrete lanes are answered, as `Running` says.
+      running: how concrete lanes are computed, as `Running` says.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Kernel:
         program.__name__ = getattr(self, "__name__", "kernel")
         return jax.jit(program)
 
-    # Of concrete numbers
+    # Calls with concrete numbers
 
     def _call_concrete(self, args: Sequence[Any], static: dict[str, Any]) -> Any:
         arrays = [np.asarray(a, np.float64) for a in args]
@@ -108,7 +108,7 @@ class Kernel:
         )
 
     def _one_after_another(self, flat: Sequence[NDArray[Any]], static: dict[str, Any]) -> list[Any]:
-        """The lanes as single questions; one that is asked again and again, to fill a chunk, is answered once."""
+        """The lanes one by one, as single questions; a lane that is repeated, to fill a chunk, is computed once."""
         parts: list[Any] = []
         for i in range(flat[0].size):
             again = i > 0 and all(a[i] == a[i - 1] for a in flat)
@@ -134,7 +134,7 @@ class Kernel:
                 parts.append(_trees.map_leaves(lambda y, keep=keep: gathered(y)[..., :keep], out))
         return parts
 
-    # Part of a user's program
+    # Calls as part of a user's program
 
     def _traced_program(self, static: dict[str, Any]) -> Any:
         key = key_of(static)

@@ -1,7 +1,7 @@
-"""How a call with concrete lanes is answered: by NumPy or by which program, and how many lanes at a time.
+"""How a call with concrete lanes is computed: by NumPy or by which program, and how many lanes at a time.
 
-It depends on what is asked (the number of lanes, the static arguments, the device), never on what was asked before: the
-same question has the same digits however often it is asked.
+It depends on the call itself (the number of lanes, the static arguments, the device), never on earlier calls: the same
+question has the same digits however often it is asked.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from jaxacct._precision._devices import mesh, num_devices, platform, quick_optio
 
 # working memory that one call of a kernel may take, on a CPU and elsewhere: larger batches are cut into chunks
 _CHUNK_BYTES, _CHUNK_BYTES_ELSEWHERE = 64 * 2**20, 2**30
-# A kernel that takes NumPy arrays too answers calls of one lane by NumPy: it starts at once, and compilation would save
-# one lane only what NumPy's calls cost. Several lanes are cut into chunks of this size, for the cache.
+# A kernel that takes NumPy arrays too is run by NumPy for calls of one lane: it starts at once, and for one lane
+# compilation would save only the overhead of NumPy's calls. Several lanes are cut into chunks of this size, for the
+# cache.
 _HOST_BYTES = 4 * 2**20
 # A small batch of such a kernel is not compiled either: NumPy answers its lanes one after another, as single questions,
 # in less time than it takes to compile a program.
@@ -38,15 +39,15 @@ def of_many_points() -> Iterator[None]:
 
 
 class Running(TypedDict, total=False):
-    """How a kernel answers concrete lanes, each with a default.
+    """How a kernel is run on concrete lanes; each part has a default.
 
     Attributes:
       lane_bytes: working memory of one lane, in bytes (or a function of the static arguments); a batch is cut into
         chunks of at most 64 MiB on a CPU, 1 GiB on an accelerator, or of one lane.
-      on_host: whether it takes NumPy arrays too: then a single concrete question is answered by NumPy, which compiles
-        nothing. A number: so are that many lanes, together. A function of the static arguments: where it says so, and
-        how many.
-      one_by_one: up to how many lanes of one call NumPy answers one after another, as single questions, in less time
+      on_host: whether it takes NumPy arrays too: then a single concrete question is computed by NumPy, which compiles
+        nothing. If it is a number, up to that many lanes are computed together by NumPy. If it is a function of the
+        static arguments, it says whether, and how many.
+      one_by_one: up to how many lanes of one call NumPy computes one after another, as single questions, in less time
         than it takes to compile a program; `math.inf` where each lane takes a program longer than NumPy.
     """
 
@@ -56,12 +57,12 @@ class Running(TypedDict, total=False):
 
 
 class Way(NamedTuple):
-    """How a call with concrete lanes is answered.
+    """How a call with concrete lanes is computed.
 
     Attributes:
       is_compiled: whether by a compiled program; else by NumPy.
-      at_once: the number of lanes per call of that program or of NumPy; more lanes are answered in turn.
-      has_numpy: whether NumPy could answer too.
+      at_once: the number of lanes per call of that program or of NumPy; further lanes are computed in turn.
+      has_numpy: whether NumPy could compute it too.
     """
 
     is_compiled: bool
@@ -77,7 +78,7 @@ def way_of(
     on_host: bool | int | Callable[..., int] = False,
     one_by_one: float = FEW_LANES,
 ) -> Way:
-    """How a kernel with these properties (`Running`) answers `num_lanes` lanes; computes nothing."""
+    """How a kernel with these properties (`Running`) is run on `num_lanes` lanes; computes nothing."""
     most = int(on_host(**static) if callable(on_host) else on_host)
     has_numpy, size = most > 0 and mesh() is None, lane_bytes(**static) if callable(lane_bytes) else lane_bytes
     if has_numpy and 1 <= num_lanes <= most and not _large.get():

@@ -1,4 +1,4 @@
-"""The functional API: questions about mechanisms, answered by the methods that apply."""
+"""The functional interface: questions about mechanisms, answered by the methods that apply."""
 
 from jaxacct.accounting._compare import compare, deciding
 from jaxacct.accounting._curves import allocation_rdp, pld, rdp

@@ -40,7 +40,7 @@ def compare(
     neighboring_relation: NeighboringRelation | str | None = None,
     executor: Any = None,
 ) -> tuple[Entry, ...]:
-    """Every applicable method side by side, separately for each direction.
+    """The bounds of every applicable method side by side, separately for each direction.
 
     Args:
       mechanism: a mechanism; array fields broadcast.
@@ -49,13 +49,13 @@ def compare(
       precision: relative width for the privacy loss distribution; None for 1 %; inf for the quick methods alone,
         without the loss distribution, other certified intervals or lower bounds.
       neighboring_relation: as for `jaxacct.epsilon`.
-      executor: what answers a batch point by point, as for `jaxacct.sweep`, by all methods that single points have.
-        Without one, a batch gets the vectorised methods, each by one compiled program.
+      executor: computes a batch point by point, as for `jaxacct.sweep`, by all methods that there are for single
+        points. Without one, a batch is computed by the vectorised methods, each as one compiled program.
 
     Returns:
-      One `Entry` for each method and direction: method, direction, value, bound, neighboring_relation, theorem,
-      order (nan if none), at_order_edge, seconds (compilation included on a first call). A tuple; of one point it
-      prints as a table.
+      A tuple of one `Entry` for each method and direction, with the fields method, direction, value, bound,
+      neighboring_relation, theorem, order (nan if none), at_order_edge, seconds (compilation included on a first call).
+      For a single point it prints as a table.
 
     Raises:
       ValueError: if not exactly one target is given, or an argument is out of range.
@@ -123,9 +123,9 @@ def _say_what_is_compiled(methods: Sequence[LaneMethod], mechanism: Mechanism, n
 
 
 def _both_ends(question: Question, method: Method) -> tuple[list[Entry], bool]:
-    """The entries of a method that brackets, in one direction, and whether it leaves the question to the others.
+    """The entries of a bracketing method in one direction, and whether it leaves the question to other methods.
 
-    The entries are for the ends that bound the mechanism itself.
+    There are entries only for the ends that bound the mechanism itself.
     """
     (direction,) = question.directions
     start, nothing = time.perf_counter(), Ends(0.0, question.query.worst)
@@ -152,10 +152,10 @@ def deciding(
     precision: float | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
 ) -> tuple[Entry, ...]:
-    """For a scalar question, the entry behind `epsilon` (or `delta`) in each direction.
+    """For a scalar question, the `Entry` behind the value of `epsilon` (or `delta`) in each direction.
 
-    It names the method that decided. The larger value is the answer. Methods that cannot change the answer are not run,
-    so that `compare` may have a smaller bound for the other direction.
+    It names the method that decided. The larger of the values is the answer. Methods that cannot change the answer are
+    not run, so that `compare` may have a smaller bound for the other direction.
 
     Args:
       mechanism: a mechanism with concrete scalar fields.
@@ -165,7 +165,7 @@ def deciding(
       neighboring_relation: as for `jaxacct.epsilon`.
 
     Returns:
-      One `Entry` for each direction, its `seconds` nan: nothing was timed.
+      One `Entry` for each direction; its `seconds` is nan, since nothing was timed.
 
     Raises:
       ValueError: if not exactly one target is given, an argument is out of range, traced or an array, or the mechanism

@@ -45,7 +45,7 @@ from jaxacct.special._namespace import xp
 
 
 def _worst_rdp(mechanism: Mechanism, *, orders: tuple[float, ...], parts: tuple[RenyiPlan, ...]) -> jax.Array:
-    """The larger over the directions' plans of the least Renyi divergences, [A, L]."""
+    """The least Renyi divergences by the plan of each direction, and of these the larger ones, [A, L]."""
     whole = functools.reduce(xp.maximum, [least_rdp(plan, mechanism, orders=orders) for plan in parts])
     whole = xp.where(may_lose(mechanism), xp.maximum(whole, LEAST_NORMAL), whole)
     return xp.where(in_domain(mechanism) & ~xp.isnan(whole), whole, xp.inf)
@@ -61,14 +61,14 @@ def rdp(
     direction: Direction | str | None = None,
     neighboring_relation: NeighboringRelation | str | None = None,
 ) -> RdpCurve:
-    """Renyi divergences of `mechanism` at `orders`: certified upper bounds, the worse of both directions.
+    """Certified upper bounds on the Renyi divergences of `mechanism` at `orders`, in the worse of both directions.
 
     Args:
       mechanism: a mechanism; array fields broadcast.
-      orders: concrete float array [A], each >= 1. Order 1 is the Kullback-Leibler divergence, read at an order near 1
+      orders: concrete float array [A], each >= 1. Order 1 is the Kullback-Leibler divergence, taken at an order near 1
         where no formula is known; order inf is the largest loss, inf if none is known. Static: another set of orders
         compiles another program.
-      direction: to bound one direction only.
+      direction: to bound one direction only; None for the worse of both.
       neighboring_relation: as for `jaxacct.epsilon`. For a replaced record the divergences are those of twice
         the sensitivity where that is the dominating pair (Gaussian, Laplace and discrete noise, composed), else those
         of a removal and then an addition, by the weak triangle inequality (Mironov 2017, Proposition 11).
@@ -111,13 +111,14 @@ def _moments_kernel(
 
 
 def allocation_rdp(log_moments: Any, num_steps: Any, num_selected: Any = 1, num_epochs: Any = 1) -> RdpCurve:
-    """Renyi curve of random allocation of *any* base mechanism, from the moments of its dominating pair (P, Q).
+    """The Renyi curve of random allocation of *any* base mechanism, from the moments of its dominating pair (P, Q).
 
-    Upper bound, remove direction only, orders 2..A (Feldman and Shenfeld 2025, Theorem 4.8 and Lemma 3.2):
+    It is an upper bound for the remove direction only, at orders 2..A (Feldman and Shenfeld 2025, Theorem 4.8 and Lemma
+    3.2):
 
         R_a = (1/(a-1)) log( a!/t^a [x^a] (sum_c m_c/c! x^c)^t ),    m_c = E_Q[(dP/dQ)^c],
 
-    exact for num_selected = 1 up to an absolute rounding slack of about 1e-12 on (a-1) R_a.
+    It is exact for num_selected = 1 up to an absolute rounding slack of about 1e-12 on (a-1) R_a.
 
     Args:
       log_moments: float array [A + 1], log m_c for c = 0..A; entries 0 and 1 are 0, inf where a moment is infinite.
@@ -167,10 +168,10 @@ def pld(
 ) -> Pld:
     """The privacy loss distribution of `mechanism` in one direction, certified on one side.
 
-    An upper one dominates the mechanism at every epsilon, also under further composition. A lower one is dominated by
-    what was analysed (for random allocation with num_selected > 1 that is the reduction of Lemma 3.2, for the sparse
-    vector technique and choices by a score the worst pair of each epsilon, which may lie above the mechanism). The
-    discretisation error of both falls with the square of the grid's step.
+    An upper bound dominates the mechanism at every epsilon, also under further composition. A lower bound is dominated
+    by what was analysed (for random allocation with num_selected > 1 that is the reduction of Lemma 3.2; for the sparse
+    vector technique and choices by a score it is the worst pair of each epsilon, which may lie above the mechanism).
+    The discretisation error of both falls with the square of the step of the grid.
 
     Args:
       mechanism: a mechanism with concrete scalar fields for which the support matrix names a loss distribution: any

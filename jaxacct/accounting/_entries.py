@@ -103,7 +103,7 @@ def compared_apart(
 ) -> tuple[Entry, ...]:
     """The entries of a batch, compared point by point on workers: values, orders and edges of the batch's shape.
 
-    Where a method does not answer a point, the value is what always holds: the worst from above, 0 from below.
+    Where a method gives nothing for a point, the value is what always holds: the worst value from above, 0 from below.
     """
     leaves, structure = _trees.flatten(mechanism)
     shape = np.broadcast_shapes(*(np.shape(x) for x in (*leaves, target)))

@@ -1,7 +1,7 @@
-"""Answers from the host while a compiled program runs: those of concrete numbers, and nothing to compile.
+"""Answers from the host while a compiled program runs: as for concrete numbers, and with nothing to compile.
 
-The program hands its numbers over (`jax.pure_callback`), the host answers them as it does outside, for a whole batch
-at once, and the program goes on with the upper ends, rounded up to its float type.
+The program passes its numbers to the host (`jax.pure_callback`). The host computes the answers as it does outside
+programs, for a whole batch at once, and the program continues with the upper ends, rounded up to its float type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Arrays = tuple[NDArray[Any], ...]
 
 
 def asked_on_host(asked: TracedQuestion) -> Any:
-    """[*shape]: the upper end that the host finds when the program runs, with the slopes that it finds there."""
+    """[*shape]: the upper end that the host computes when the program runs, with the slopes that it computes there."""
     shape, dtype = asked.shape, jnp.result_type(float)
 
     def called(answers: Callable[[Sequence[Any]], Sequence[Any]], count: int, numbers: Sequence[Any]) -> Any:
@@ -38,7 +38,7 @@ def asked_on_host(asked: TracedQuestion) -> Any:
             whole = [jnp.broadcast_to(x, shape) for x in numbers]
             output: Any = jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
             found = jax.pure_callback(on_host, (output,) * count, *whole, vmap_method="broadcast_all")
-            # JAX takes what comes back for equal on all devices, inside `shard_map` too
+            # JAX assumes that what comes back is equal on all devices, inside `shard_map` too
             return varied(found, frozenset().union(*map(varying, whole)))
 
         @ask.defjvp

@@ -1,4 +1,4 @@
-"""Which methods a question would be asked of, and in which order, without asking any of them."""
+"""Which methods would answer a question, and in which order, without running any of them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def plan(
     neighboring_relation: NeighboringRelation | str | None = None,
     traced: bool = False,
 ) -> Plan:
-    """A `Plan`, the steps in which `epsilon` (or `delta`) would be answered, in order and in words; computes nothing.
+    """A `Plan`: the steps by which `epsilon` (or `delta`) would be computed, in order and in words; computes nothing.
 
-    A step is asked only if those before it leave something open. Which steps there are, and how each is run, depends on
-    the question, the number of its points, the device and whether it is traced, and on nothing that was asked before.
-    Methods, their costs and their theorems are those of the one table from which `compare` and the support matrix are
-    made.
+    A step is run only if those before it leave something open. Which steps there are, and how each is run, depends on
+    the question, the number of its points, the device and whether it is traced, and on nothing that was computed
+    before. Methods, their costs and their theorems are those of the one table from which `compare` and the support
+    matrix are made.
 
     Args:
       mechanism: a mechanism; array fields broadcast.
@@ -56,9 +56,9 @@ def plan(
       traced: bool, whether to plan for the question inside `jax.jit`, `jax.vmap` or `jax.grad`.
 
     Returns:
-      A `Plan`, the tuple of the steps: each has a ``method`` (name, theorem, ends, cost), ``directions``
-      and a ``run``: in words, the ``engine`` that does its work, the ``device``, the ``chunks`` in which points are
-      answered, and ``why`` it stands at its place and runs there.
+      A `Plan`, the tuple of the steps: each has a ``method`` (name, theorem, ends, cost), ``directions`` and a ``run``:
+      in words, the ``engine`` that does its work, the ``device``, the ``chunks`` in which points are computed, and
+      ``why`` it has its place in the order and runs there.
 
     Raises:
       ValueError: as `epsilon` and `delta`.

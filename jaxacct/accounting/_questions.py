@@ -1,4 +1,4 @@
-"""The questions that people ask: epsilon and delta, from above or from both sides."""
+"""The main questions: epsilon and delta, from above or from both sides."""
 
 from typing import Any
 
@@ -73,48 +73,50 @@ def epsilon(
     prefix: Mechanism | tuple[Any, Any] | None = None,
     on_host: bool = False,
 ) -> Any:
-    """The epsilon that `mechanism` satisfies at `target_delta`: certified upper bound, best applicable method.
+    """A certified upper bound on the epsilon of `mechanism` at `target_delta`, by the best applicable method.
 
-    It is the larger of the two directions, and in each the smallest bound of all applicable methods: closed forms and
-    Renyi divergences first, then exact methods and the privacy loss distribution, until the certified interval is as
-    narrow as `precision` says. Add/remove adjacency (replace-one for `Shuffled`, with one direction). inf if no method
-    applies.
+    The result is the larger of the bounds for the two directions; in each direction, that is the smallest bound of all
+    applicable methods: closed forms and Renyi divergences first, then exact methods and the privacy loss distribution,
+    until the certified interval is as narrow as `precision` requires. Add/remove adjacency (replace-one for `Shuffled`,
+    which has one direction). The result is inf if no method applies.
 
-    Inside `jit` and `vmap` the answer comes from one program of fixed size, vectorised and differentiable, which is
-    compiled first. For Poisson-sampled Gaussian and Laplace steps, for randomly allocated Gaussian steps, and for
-    compositions of these (the method "laws") it is nearly as tight; elsewhere it is valid but looser. Slopes there are
-    those of the bound that answers. docs/limits.md and bench/INSIDE_JIT.md say how far both are from those outside.
+    Inside `jit` and `vmap` the bound comes from one program of fixed size, vectorised and differentiable, which has to
+    be compiled first. For Poisson-sampled Gaussian and Laplace steps, for randomly allocated Gaussian steps, and for
+    compositions of these (the method "laws") it is nearly as tight as outside; elsewhere it is valid but looser. Its
+    derivatives are those of the bound that is returned. docs/limits.md and bench/INSIDE_JIT.md say how far the bound
+    and its derivatives are from those outside.
 
-    Outside traced code `jax.grad` compiles nothing: value and slopes are those of the sharp answer, the slopes as
-    differences of three certified answers for each number, within 1 % at most settings. In a count they are those of a
-    smooth curve through whole numbers; second derivatives, and those at a number that is 0, are the program's.
+    Outside traced code `jax.grad` compiles nothing: the value is as sharp as for concrete numbers, and derivatives are
+    differences of three certified answers for each number, within 1 % at most settings. With respect to a count they
+    are those of a smooth curve through whole numbers; second derivatives, and derivatives at a number that is 0, are
+    those of the program.
 
-    With ``on_host=True`` traced code asks the host when it runs (`jax.pure_callback`), and gets the answer and slopes
-    of outside: for every mechanism, with nothing to compile. Such a program waits for the host, cannot be exported, has
-    no second derivatives, and its numbers, the target among them, are checked when it runs.
+    With ``on_host=True`` traced code calls the host when it runs (`jax.pure_callback`), and gets the same value and
+    derivatives as outside traced code: for every mechanism, with nothing to compile. Such a program waits for the host,
+    cannot be exported, and has no second derivatives; its numbers, the target among them, are checked when it runs.
 
-    ``precision=math.inf`` leaves out what is slower than the quick methods. One epoch of random allocation then gets
-    its interval from a compiled program, some milliseconds a point if there are many; other random allocation from one
-    contour integral a point, some tens of milliseconds.
+    ``precision=math.inf`` leaves out what is slower than the quick methods. For one epoch of random allocation the
+    interval then comes from a compiled program, in some milliseconds a point if there are many; for other random
+    allocation it comes from one contour integral a point, in some tens of milliseconds.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`. Array fields broadcast with each other and `target_delta`.
       target_delta: float in (0, 1).
-      method: the name of an upper bound from `compare`, to use that method only; one that bounds a single
+      method: the name of an upper bound from `compare`, to use that method only; a method that bounds a single
         direction is refused without that `direction`.
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `epsilon_interval`; None for 0.1 % where the
         numbers are concrete; inf for the quick methods only.
-      neighboring_relation: "add-or-remove", "replace-one" or "zero-out" (or a `NeighboringRelation`), to ask about
-        `ReplaceOne` or `ZeroOut` of the mechanism; None for the one that it is described in.
-      prefix: what was spent on the same data before, to ask about both together: a mechanism (a `Pld` is one), or a
-        pair (epsilon, delta) from another accountant, in the adjacency that is asked about. None for nothing.
-      on_host: bool, whether traced code asks the host when it runs: a number out of range is then an error of JAX's
-        that quotes the ValueError. Concrete questions go to the host anyway.
+      neighboring_relation: the adjacency: "add-or-remove", "replace-one" or "zero-out" (or a `NeighboringRelation`).
+        One that is not the mechanism's own stands for `ReplaceOne` or `ZeroOut` of the mechanism; None for its own.
+      prefix: what was spent on the same data before; the result is for both together. It is a mechanism (a `Pld` is
+        one), or a pair (epsilon, delta) from another accountant, under the adjacency in question. None for nothing.
+      on_host: bool, whether traced code calls the host when it runs: a number out of range is then an error of JAX's
+        that quotes the ValueError. With concrete numbers the host computes the answer anyway.
 
     Returns:
-      A float, or a NumPy float64 array of the broadcast shape; a tracer, rounded up to the user's
-      float type and differentiable, if an argument is one.
+      A float, or a NumPy float64 array of the broadcast shape; if an argument is a tracer, a tracer, rounded up to the
+      user's float type and differentiable.
 
     Raises:
       ValueError: if an argument is out of range, or the mechanism has no analysis.
@@ -150,14 +152,14 @@ def delta(
     prefix: Mechanism | tuple[Any, Any] | None = None,
     on_host: bool = False,
 ) -> Any:
-    """The delta that `mechanism` satisfies at `target_epsilon`: certified upper bound, best applicable method.
+    """A certified upper bound on the delta of `mechanism` at `target_epsilon`, by the best applicable method.
 
     As `epsilon`, with epsilon and delta exchanged, also inside `jit` and under `jax.grad`.
 
     Args:
       mechanism: a mechanism, or an `RdpCurve`.
       target_epsilon: float >= 0.
-      method: the name of an upper bound from `compare`, to use that method only; one that bounds a single
+      method: the name of an upper bound from `compare`, to use that method only; a method that bounds a single
         direction is refused without that `direction`.
       direction: to bound one direction only; None for the worse of both.
       precision: relative width of the interval behind the answer, as for `delta_interval`; None for 1 % where the
@@ -194,7 +196,7 @@ def epsilon_interval(
     prefix: Mechanism | tuple[Any, Any] | None = None,
     progress: Progress | None = None,
 ) -> Interval:
-    """A certified interval around the epsilon of `mechanism` at `target_delta`; the worse of both directions.
+    """A certified interval around the epsilon of `mechanism` at `target_delta`, in the worse of both directions.
 
     Args:
       mechanism: any mechanism of the support matrix, with concrete scalar fields.
@@ -205,7 +207,7 @@ def epsilon_interval(
       progress: called with (round, relative width) after each refinement.
 
     Returns:
-      An `Interval`. A `PrecisionWarning` says so if the width was not reached.
+      An `Interval`. If the width was not reached, a `PrecisionWarning` says so.
 
     Raises:
       ValueError: if an argument is out of range or traced.
@@ -230,7 +232,7 @@ def delta_interval(
     prefix: Mechanism | tuple[Any, Any] | None = None,
     progress: Progress | None = None,
 ) -> Interval:
-    """A certified interval around the delta of `mechanism` at `target_epsilon`; the worse of both directions.
+    """A certified interval around the delta of `mechanism` at `target_epsilon`, in the worse of both directions.
 
     As `epsilon_interval`, with epsilon and delta exchanged.
 
@@ -243,7 +245,7 @@ def delta_interval(
       progress: called with (round, relative width) after each refinement.
 
     Returns:
-      An `Interval`. A `PrecisionWarning` says so if the width was not reached.
+      An `Interval`. If the width was not reached, a `PrecisionWarning` says so.
 
     Raises:
       ValueError: if an argument is out of range or traced.

@@ -1,7 +1,7 @@
 """Slopes of answers: outside traced code those of the sharp answer, inside it those of the program's bound.
 
-JAX hands a derivative's rule concrete numbers where nothing but the derivative is traced. Then no program is needed:
-certified answers at numbers beside the one asked for say how it changes.
+Where nothing but the derivative is traced, JAX passes concrete numbers to the rule for the derivative. Then no program
+is needed: certified answers at nearby numbers show how the answer changes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from jaxacct.answering._question import check_mechanism, question_of
 from jaxacct.mechanisms._base import Mechanism
 from jaxacct.mechanisms._fields import number_paths, value_at
 
-# How much a number moves, relative to itself (a count by at least one): little where answers are sharp, since the
-# logarithm is curved, more where they are brackets, since differences err by their widths.
+# How much a number is moved, relative to itself (a count by at least one): little where answers are sharp, since the
+# logarithm is curved; more where they are brackets, since differences err by their widths.
 _STEPS = 5e-3, 2e-2
-_STEP_BY_WIDTH = 50.0  # the step over the relative width of a bracket, between those
+_STEP_BY_WIDTH = 50.0  # the step divided by the relative width of a bracket, between those
 _SHARPER = 0.1  # the width of brackets behind slopes, over that of other questions
 _SIDES = (-1.0, 1.0, -2.0, 2.0)  # steps to try: the first two that are in range are taken
 _MOST = 256  # number of slopes, over all points, beyond which a program takes less time
@@ -39,7 +39,7 @@ Numbers = Sequence[Any]
 
 
 class TracedQuestion:
-    """A question about some numbers, the others fixed: answers at concrete numbers, and slopes of the sharp ones.
+    """A question as a function of its traced numbers: answers at concrete numbers, and slopes of the sharp answers.
 
     Args:
       mechanism, query, target: what is asked; some of its numbers are tracers.
@@ -58,7 +58,7 @@ class TracedQuestion:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """To which all numbers broadcast."""
+        """The shape to which all numbers broadcast."""
         return np.broadcast_shapes(*map(np.shape, self._leaves))
 
     def _around(self, numbers: Numbers) -> tuple[Any, Any]:
@@ -86,7 +86,7 @@ class TracedQuestion:
     def with_slopes(self, numbers: Numbers, active: Sequence[int]) -> tuple[Any, list[NDArray[Any]]] | None:
         """The upper end at concrete `numbers` and its slope in each that is `active`, as differences of three answers.
 
-        None where one of these is 0, or nothing is in range beside it.
+        None where one of these numbers is 0, or no number near it is in range.
         """
         numbers = [np.asarray(x).astype(np.float64)[()] for x in numbers]
         width = _SHARPER * self._query.width
@@ -106,10 +106,10 @@ class TracedQuestion:
 
 
 def differentiable(asked: TracedQuestion) -> Any:
-    """The upper end found, with the slopes of the sharp answer wherever JAX asks for them outside traced code.
+    """The upper end, with the slopes of the sharp answer wherever JAX needs them outside traced code.
 
     Each slope is a difference of three answers. Inside traced code, at a number that is 0 or cannot be moved, and where
-    there are very many, slopes are those of the program that answers there.
+    there are very many slopes, they are those of the program that gives the answer there.
     """
 
     @jax.custom_jvp
@@ -163,7 +163,7 @@ def _step(here: Found) -> float:
 
 
 def _moved(numbers: Numbers, at: int, step: float, fits: Callable[[Numbers], bool], *, is_count: bool) -> list[Numbers]:
-    """`numbers` twice, with the one `at` moved; [] where it is 0, or nothing is in range beside it."""
+    """`numbers` twice, with number `at` moved; [] where it is 0, or no number near it is in range."""
     step = step * numbers[at]
     if is_count:
         step = np.maximum(np.round(step), 1.0)

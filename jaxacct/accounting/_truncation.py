@@ -1,7 +1,7 @@
-"""How much answers grow for runs that differ from what was described with a small probability.
+"""How much epsilon and delta grow for runs that differ, with a small probability, from what was described.
 
-Run both with the same randomness; they differ with a probability of at most tau = `overflow`, on both of two
-neighbours. So delta(epsilon) grows by (1 + e^epsilon) tau at most, and falls by no more: see `Batches.excess_delta`.
+Run both with the same randomness: on either of two neighbours they differ with a probability of at most tau =
+`overflow`. So delta(epsilon) grows by at most (1 + e^epsilon) tau, and falls by no more: see `Batches.excess_delta`.
 """
 
 import math
@@ -27,7 +27,7 @@ def sum_up(value: float, more: float) -> float:
 def epsilon_within(
     epsilon_at: Callable[[float], float], target_delta: float, overflow: float
 ) -> tuple[float, float | None]:
-    """(epsilon at `target_delta`, the delta that the described run was asked at), upper bound; (inf, None) if none.
+    """(upper bound on epsilon at `target_delta`, the delta used for the described run); (inf, None) if there is none.
 
     A share of delta, the smallest of those tried that is enough, is kept for the excess.
     """

@@ -1,6 +1,6 @@
-"""How a question finds its answer: the only place that decides which method is asked.
+"""How a question is answered: the only place that decides which methods are run for it.
 
-The words used here and in the messages:
+The terms used here and in the messages; to *ask* a method is to run it for a question:
 
 * A *question* names a mechanism, whether epsilon or delta is wanted, and the target at which (`_question`).
 * A *lane* is one point of a batch inside a kernel; a method *on lanes* answers many points with one program, also
@@ -12,7 +12,7 @@ The words used here and in the messages:
 * The *role* of a method says which questions ask it, and after what (`jaxacct._method.Role`).
 * An *exact* method's upper end is the mechanism's own value up to rounding.
 * A *reduction* is a mechanism or pair that dominates the one in question and is analysed in its place; a lower end of
-  its value is no lower end of the mechanism's.
+  its value is not a lower end of the mechanism's value.
 
 A *plan* is the list of methods to ask, and says how each is run (`_plan`); the *loop* asks them until the bracket is
 narrow (`_loop`).

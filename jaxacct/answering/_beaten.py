@@ -1,7 +1,7 @@
-"""Methods that were beaten by far at one of many questions about a mechanism, and are not asked at the others.
+"""Methods that were far from the best bound at one of many questions about a mechanism; the others do not ask them.
 
-A search by splits of epsilon asks a dozen questions at targets near each other. This steers running time only: what the
-methods that are asked find holds.
+A search by splits of epsilon asks a dozen questions at nearby targets. Skipping methods affects running time only: the
+bounds of the methods that are asked hold.
 """
 
 import math
@@ -25,8 +25,8 @@ def _key(method: Method, question: Question, direction: Direction) -> Any:
 def is_beaten(method: Method, question: Question, direction: Direction) -> bool:
     """bool: whether it was beaten by far, in this direction, at a question of the same search about as easy.
 
-    Never where a lower end is wanted too: which method gives it is another matter. Closed forms are always asked: a
-    largest loss says nothing below itself, and everything from there on.
+    Never where a lower end is wanted too, which another method may give. Closed forms are always asked: a bound by the
+    largest loss says nothing at epsilons below that loss, and everything from there on.
     """
     is_asked_alone = question.method is not None or question.wants_lower
     if method.cost is Cost.MICROSECONDS or question.shape or is_asked_alone:
@@ -38,7 +38,7 @@ def is_beaten(method: Method, question: Question, direction: Direction) -> bool:
 
 
 def note_beaten(method: Method, question: Question, direction: Direction, upper: float, least: float) -> None:
-    """Notes it if the `upper` end that a method gained lies far above the `least` one."""
+    """Notes that a method was beaten, if the `upper` end that it gave lies far above the `least` one."""
     if upper <= _FAR[question.query] * least or least >= question.query.worst:
         return
     key, target = _key(method, question, direction), float(question.target)

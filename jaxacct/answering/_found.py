@@ -35,7 +35,7 @@ def largest(values: Sequence[Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Bracket:
-    """What is known of one direction, for every point of the question; never changed: narrowing it makes a new one.
+    """What is known of one direction, for every point of the question. It is immutable: narrowing it makes a new one.
 
     Attributes:
       upper: the least upper bound found.
@@ -67,7 +67,7 @@ class Bracket:
         return dataclasses.replace(self, lower=own, analysis=np.maximum(self.analysis, lower))
 
     def without_tiny(self, query: Query, target: Any) -> Bracket:
-        """Without lower ends where delta is below the least normal double: there rounding down rounds to nearest."""
+        """Without lower ends of deltas below the least normal double, where rounding down rounds to nearest."""
 
         def seen(value: Any) -> Any:
             delta = value if query is Query.DELTA else target

@@ -1,9 +1,9 @@
 """Deltas found by asking for epsilons: where an epsilon holds at a delta, that delta holds at the epsilon.
 
-Methods that search, among splits, orders or local epsilons, may find for epsilon what they miss for delta. Where the
-answer comes from such a method and is wide, epsilon is asked at smaller deltas, on a ladder whose rungs are the
-promised width apart, and the last delta that is confirmed is taken. So delta at an epsilon that was the answer at some
-delta is at most that delta, within the width.
+Methods that search, among splits, orders or local epsilons, may miss for delta a bound that they find for epsilon.
+Where the answer comes from such a method and its bracket is wide, epsilon is computed at smaller deltas, on a ladder
+whose rungs are the promised width apart, and the last delta that is confirmed is taken. So if an epsilon was the answer
+at some delta, the answer for delta at that epsilon is at most that delta, within the width.
 """
 
 import dataclasses
@@ -64,7 +64,7 @@ def _is_wide(found: Found) -> Any:
 
 
 def _step(question: Question) -> float:
-    """The distance of two rungs, in the logarithm: the default width, or as many of these as the question's allows.
+    """The distance of two rungs, in the logarithm: the default width, or its largest multiple in the question's width.
 
     So every rung of a coarser question is also one of a finer question, whose answer is then no larger.
     """

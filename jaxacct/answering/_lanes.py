@@ -23,7 +23,7 @@ from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from
 from jaxacct.mechanisms._base import Description, Mechanism
 from jaxacct.special._namespace import xp
 
-# Inside a user's jit the grid of orders cannot grow with the data: this one of a method's grids is taken, or the last.
+# Inside a user's jit the grid of orders cannot grow with the data: this grid of a method is taken, or its last one.
 _TRACED_GRID = 1
 # Points that are still open are asked separately, padded to a power of this number: few programs are compiled.
 _GROWTH = 4
@@ -154,7 +154,7 @@ def _points_at(mechanism: Mechanism, target: Any, shape: tuple[int, ...], at: ND
 
 
 def ask_where(todo: NDArray[Any], method: LaneMethod, mechanism: Mechanism, query: Query, target: Any) -> Answer:
-    """One method's answer at the points of a batch that `todo` marks, perhaps at more; else the worst one.
+    """One method's answer at the points of a batch that `todo` marks, perhaps at more; elsewhere the worst value.
 
     Where NumPy takes one point after another, each is asked with its own static arguments, as if it were alone.
     """

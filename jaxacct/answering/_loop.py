@@ -43,7 +43,7 @@ from jaxacct.answering._plan import SEVERAL, PlanStep, brackets_together, is_wan
 from jaxacct.answering._question import Question, directions_of
 from jaxacct.bounds._distribution import DistributionMethod
 
-_CLOSE = 0.9  # the mechanism's lower end over its upper end from which no weaker mechanism is asked
+_CLOSE = 0.9  # ratio of the mechanism's lower end to its upper end from which no weaker mechanism is asked
 # relative widths beyond which points are asked both together and one by one: how far the two may differ; and, where one
 # engine does both, how much a point may suffer from those beside it, and the width of what is no answer
 _SAME, _ENOUGH, _OPEN = 1e-6, 1e-3, 1.0
@@ -166,9 +166,9 @@ def _is_open(method: LaneMethod, direction: Direction, before: Sequence[Any], le
 
 
 def _ask_what_decides(steps: Sequence[PlanStep], found: Found) -> None:
-    """Asks about a direction that decides only because a sharper method than the reduction put another one below it.
+    """Asks about a direction that decides only because a method sharper than the reduction put the other below it.
 
-    While the other one was the larger, this one did not matter, and may be known only roughly.
+    While the other direction was the larger one, this one did not matter, and may be known only roughly.
     """
     question, brackets = found.question, found.brackets
     if question.method is not None or len(question.directions) < 2:
@@ -196,8 +196,8 @@ def _ask_host(
 ) -> None:
     """Asks a method on the host about the points that `where` marks and that are still open, one after the other.
 
-    Points that are still wide then are bracketed together, if the method can; if there are several points, that comes
-    first. Nothing is asked where exact methods have already given what it can give.
+    Points that are still wide after that are bracketed together, if the method can do so; if there are several points,
+    that comes first. Nothing is asked where exact methods have already given what this method can give.
     """
     assert isinstance(method, BracketMethod)
     question = found.question
@@ -341,7 +341,7 @@ def alone(method: Method, question: Question) -> Ends[float]:
 def _ask_weaker(found: Found) -> None:
     """Takes in a lower end from a mechanism that reveals no more, where what was analysed is a reduction.
 
-    Not if the mechanism itself is already known closely: what reveals less is hardly as close.
+    Nothing is asked if the mechanism's own bracket is already narrow: a mechanism that reveals less is hardly as close.
     """
     question = found.question
     if np.all(found.low >= _CLOSE * found.high):

@@ -2,7 +2,7 @@
 
 The single place of dispatch: a pure function of the question, the number of its points, the device, and whether it is
 traced. The loop only executes it (`_loop`), kernels decide by the number of lanes how they run
-(`jaxacct._precision._ways`, asked here too), and `jaxacct.accounting.plan` prints it.
+(`jaxacct._precision._ways`, consulted here too), and `jaxacct.accounting.plan` prints it.
 """
 
 import itertools
@@ -45,7 +45,7 @@ _ALIASES = {
 
 
 def named(question: Question) -> Named:
-    """The methods that the question names (`Named`), in any case, or by what people call them.
+    """The methods that the question names (`Named`), in upper or lower case, or by a common name for them.
 
     "rdp" is every Renyi bound unless a method has that name. Names stand for upper bounds and estimates only, unless
     the question wants the lower end: that of a method with both ends is named "METHOD, from below".
@@ -101,15 +101,15 @@ def is_expensive(question: Question) -> bool:
 
 
 def _plain(name: object) -> str:
-    """A name as compared: in lower case, hyphens and underscores as spaces; empty for what is no string."""
+    """A name as it is compared: in lower case, hyphens and underscores as spaces; empty for what is no string."""
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split()) if isinstance(name, str) else ""
 
 
 def plan(question: Question) -> tuple[PlanStep, ...]:
     """The methods to ask, in order. A later one is asked only if those before it leave something open.
 
-    Their roles (`Role`) decide which, and the table in which order; last resorts come last. Methods on lanes are asked
-    direction by direction, so that the second direction need not be sharper than the first.
+    Their roles (`Role`) decide which of them are asked, and the table in which order; last resorts come last. Methods
+    on lanes are asked direction by direction, so that the second direction need not be sharper than the first.
 
     Raises:
       ValueError: if the method that the question names does not answer it, or not in every direction that is
@@ -129,7 +129,7 @@ def plan(question: Question) -> tuple[PlanStep, ...]:
 
 
 def _check_directions(question: Question, bound: Bound, bounded: set[Direction]) -> None:
-    """Raises ValueError if a direction is missing, but for lower bounds: one of these bounds the worse of both too."""
+    """Raises ValueError if a direction is missing; but a lower bound on one direction bounds the worse of both too."""
     missing = " and ".join(d.value for d in question.directions if d not in bounded)
     if missing and (bound is not Bound.LOWER or not bounded):
         own = "".join(f": ask for direction={d.value!r}, which it bounds" for d in question.directions if d in bounded)
@@ -137,7 +137,7 @@ def _check_directions(question: Question, bound: Bound, bounded: set[Direction])
 
 
 def _covering(question: Question) -> Callable[[Method], bool]:
-    """Whether a method covers some point of a batch; methods of a single point were chosen for it.
+    """The test whether a method covers some point of a batch; methods for a single point were chosen for it.
 
     Points are made once, and no more of them than it takes to find one that is covered.
     """
@@ -171,7 +171,7 @@ def is_wanted(method: Method, question: Question) -> bool:
 def _up_to_best(methods: list[Method], question: Question) -> list[Method]:
     """`methods` without upper bounds after an exact one, and in programs without slow ones after the best one.
 
-    Of a batch, without those that cover none of its points, which were chosen for others of its kind.
+    For a batch, also without those that cover none of its points, and were chosen for others of its kind.
     """
     found: list[Method] = []
     before: set[Role] = set()
@@ -271,7 +271,7 @@ def way_on_lanes(method: LaneMethod, mechanism: Mechanism, num_points: int) -> W
 
 
 def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[str, str, str]:
-    """Device, chunks and the reason for both, of a kernel."""
+    """Device and chunks for a kernel, and the reason for both."""
     way = way_on_lanes(method, question.mechanism, num_points)
     if way.is_compiled:
         at_once = _ONE if num_points == 1 else _chunks(way, num_points)
@@ -283,7 +283,7 @@ def _on_lanes(method: LaneMethod, question: Question, num_points: int) -> tuple[
 
 
 def _on_host(method: Method, question: Question, num_points: int) -> tuple[str, str, str]:
-    """Device, chunks and the reason for both, of a bracket of concrete points."""
+    """Device and chunks for brackets of concrete points, and the reason for both."""
     if num_points == 1:
         return _NUMPY, _ONE, "its work is driven step by step"
     if num_points >= SEVERAL and brackets_together(method, question):

@@ -1,4 +1,4 @@
-"""What is asked: about which mechanism, epsilon or delta, at which target, how precisely."""
+"""What a question is: about which mechanism, epsilon or delta, at which target, how precisely."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Question:
     Attributes:
       mechanism: its fields broadcast with the target.
       query: EPSILON or DELTA.
-      target: the delta, or the epsilon, at which it is asked.
+      target: the delta at which epsilon is wanted, or the epsilon at which delta is.
       directions: those to bound; the answer is the larger of them.
       width: relative width of the certified bracket to reach, upper against lower; inf for the quick methods alone.
       method: the name of the only method to ask, or None.
       wants_lower: whether the lower end is wanted too, as by the interval functions.
-      warns: whether a bracket that stays wider than `width` is worth a warning: somebody asked for it.
+      warns: whether a bracket that stays wider than `width` is worth a warning, because a user asked for that width.
       progress: called after each refinement of a bracket, or None.
       share: the fraction of the work allowed to one question; less than 1 for one of many parts.
       inverts: whether the other query may be asked for what it implies for this one (`_inverted`).
@@ -59,7 +59,7 @@ class Question:
 
     @property
     def is_for_mesh(self) -> bool:
-        """Whether several devices answer a quick question, by the methods of programs, which are laws."""
+        """Whether several devices answer a quick question; they do so by the methods of programs, which are laws."""
         return self.is_quick and lanes_are_spread() and has_best_in_programs(self.mechanism)
 
     @property

@@ -41,7 +41,7 @@ def calibrate(
     neighboring_relation: NeighboringRelation | str | None = None,
     prefix: Mechanism | tuple[Any, Any] | None = None,
 ) -> Any:
-    """The value of `field` that loses most privacy within a budget: a certified bound.
+    """The value of `field` that loses the most privacy within a budget: a certified bound.
 
     The budget is (target_epsilon, target_delta), or a number that a measure of `jaxacct.measures` may have: advantage,
     true positive rate at a false positive rate, Bayes risk, mu of Gaussian DP, rho of zCDP.
@@ -50,37 +50,38 @@ def calibrate(
     probability, local epsilon or number of runs (num_steps of `PoissonSampled`, num_epochs, num_selected, counts). The
     value itself was checked: `jaxacct.epsilon` with the same `method`, `direction` and `precision` is at most
     `target_epsilon` there. A value that loses more privacy, by a factor of 1 + `tolerance` or by the next whole number,
-    was seen to miss the target. Where privacy loss distributions answer, to a relative width of `precision` (None:
-    0.1 %), the best value may lie as far away, and the factor is 1 plus a tenth of that width. With a measure, the
-    value found meets the target itself to within `tolerance` of it (or, where the certified answer has a step there, a
-    value that loses more, by a factor of 1 + `tolerance` / 1000, was seen to miss it), and ``measure(mechanism)`` meets
-    it there.
+    was found to miss the target. Where the answers come from privacy loss distributions, to a relative width of
+    `precision` (None: 0.1 %), the best value may lie as far away, and the factor is 1 plus a tenth of that width. With
+    a measure, ``measure(mechanism)`` at the value found meets the target and is within `tolerance` of it (or, where the
+    certified answer has a step there, a value that loses more, by a factor of 1 + `tolerance` / 1000, was found to miss
+    it).
 
-    With traced arguments a real field is found by the methods that `jaxacct.epsilon` asks of traced ones, rounded to
-    the safe side and differentiable by the implicit function theorem. Where no value meets the target it is inf for
-    noise, and 0 for what privacy is spent on.
+    With traced arguments a real field is found by the methods that `jaxacct.epsilon` uses for traced arguments, rounded
+    to the safe side and differentiable by the implicit function theorem. Where no value meets the target, the result is
+    inf for noise, and 0 for fields on which privacy is spent.
 
     Args:
       mechanism: a mechanism; array fields broadcast with each other and with the targets. What it holds for `field` is
         ignored and may be None.
-      field: a field's name, anywhere in the description; where several have it, preceded by its path
+      field: a field's name, anywhere in the description; if several fields have that name, preceded by its path
         ("mechanisms.0.noise_multiplier").
       target_epsilon: float > 0; or 0, where delta is the advantage, ``measure=Advantage()``.
       target_delta: float in (0, 1).
-      measure: one of `jaxacct.measures`, in place of both; concrete numbers only, without `method`, `direction` or
+      measure: one of `jaxacct.measures`, in place of both; for concrete numbers only, without `method`, `direction` or
         `precision`.
       target: the largest number that the measure may have (for `BayesRisk` the smallest).
-      method, direction, precision: as for `jaxacct.epsilon`. Whole batches go through one program with
+      method, direction, precision: as for `jaxacct.epsilon`. A whole batch is solved by one program with
         ``precision=math.inf`` (Renyi divergences and closed forms), and for `Gaussian`, most settings of
         `PoissonSampled`, and one round of `Shuffled`.
       tolerance: relative, in [1e-12, 0.1]; for fields that are not counts.
-      executor: what solves a batch, as for `jaxacct.sweep`: each point separately (256 at once for the quick methods).
-        The values do not depend on which executor it is; without one they may differ within `tolerance`.
+      executor: an executor that solves a batch, as for `jaxacct.sweep`: each point separately (256 at once for the
+        quick methods). The values do not depend on which executor it is; without one they may differ within
+        `tolerance`.
       neighboring_relation, prefix: as for `jaxacct.epsilon`; what was spent before stays as it is.
 
     Returns:
-      A float, or an int for a count; for batches a NumPy float64 or int64 array of the broadcast shape. The end of the
-      field's range where even that is affordable: noise_multiplier 1e-4, probabilities 1, local_epsilon 1000,
+      A float, or an int for a count; for batches a NumPy float64 or int64 array of the broadcast shape. It is the end
+      of the field's range where even that is affordable: noise_multiplier 1e-4, probabilities 1, local_epsilon 1000,
       num_selected its num_steps, numbers of runs 2^53, crowds 1.
 
     Raises:
@@ -126,7 +127,7 @@ def calibrate(
 
 
 def _asked(measure: Measure | None, target: Any, target_epsilon: Any, target_delta: Any) -> tuple[Measure | None, Any]:
-    """The measure that is asked, if any, and its target; raises ValueError unless one budget is given, and in range."""
+    """The measure, if one is given, and its target; raises ValueError unless one budget is given, and in range."""
     if measure is not None:
         if not isinstance(measure, Measure):
             raise ValueError(f"measure={measure!r} must be one of jaxacct.measures, as measures.Advantage()")

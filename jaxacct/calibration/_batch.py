@@ -1,4 +1,4 @@
-"""A batch of descriptions in which one field is asked for, and what a search for that field needs to know."""
+"""A batch of descriptions in which one field is the unknown, and what a search for that field needs to know."""
 
 from __future__ import annotations
 

@@ -30,9 +30,10 @@ def by_methods(
 ) -> Affordable:
     """The value nearest to the worst end at which some method in each direction confirms `target`.
 
-    Per direction: the least private value that some method certifies. Overall: the most private of these, since epsilon
-    is the larger over the directions of the least over the methods, all of them monotone. Each further method is first
-    asked one step beyond the best value so far; if it fails there it cannot improve it and is dropped.
+    For each direction, it is the least private value that some method certifies; overall, the most private of these,
+    since epsilon is the larger over the directions of the least over the methods, all of them monotone. Each further
+    method is first asked one step beyond the best value so far; a method that fails there cannot improve it and is
+    dropped.
     """
     sign = np.where(where.best >= where.worst, 1.0, -1.0)
     shape = target.shape

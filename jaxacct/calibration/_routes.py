@@ -1,4 +1,4 @@
-"""How a search asks for epsilon: by one method on lanes at a time, or as `jaxacct.epsilon` does, by all methods."""
+"""How a search computes epsilon: by one method on lanes at a time, or by all methods, as `jaxacct.epsilon` does."""
 
 import math
 import warnings
@@ -17,15 +17,15 @@ from jaxacct.calibration._batch import PointBatch
 from jaxacct.measures import Measure
 from jaxacct.mechanisms._base import Mechanism
 
-_CHUNK = 256  # lanes in a call: a smaller batch is asked for whole, so that its programs are compiled once
+_CHUNK = 256  # lanes in a call: a smaller batch is computed whole, so that its programs are compiled once
 _GROUP = 8  # lanes in a call where a lane takes a tenth of a second or so
 # Relative widths of brackets:
 _CLOSE = 1e-6  # so close that the answer counts as exact
-_WIDE = 0.01  # accepted where nothing was asked
+_WIDE = 0.01  # accepted where no width was asked for
 
 
 class Answered(NamedTuple):
-    """Epsilon [L], right where it was wanted; what else the route says of each lane; the relative width behind it."""
+    """Epsilon [L], right where it was wanted; what else the route gives for each lane; the relative width behind it."""
 
     epsilon: NDArray[Any]
     extra: dict[str, NDArray[Any]]
@@ -36,7 +36,7 @@ Route = Callable[[NDArray[Any], NDArray[Any]], Answered]
 
 
 def _lanes(wanted: NDArray[Any], least: int) -> NDArray[Any]:
-    """The lanes to ask for: those wanted, and others that fill up a program that is already compiled."""
+    """The lanes to compute: those wanted, and others that fill up a program that is already compiled."""
     at, others = np.flatnonzero(wanted), np.flatnonzero(~wanted)
     return np.concatenate([at, others[: max(0, least - at.size)]])
 
@@ -84,7 +84,7 @@ def engine_route(
     precision: float | None,
     start: NDArray[Any],
 ) -> Route:
-    """A `Route` that answers as `jaxacct.epsilon` does, point by point."""
+    """A `Route` that computes epsilon as `jaxacct.epsilon` does, point by point."""
     options: dict[str, Any] = {"method": method, "precision": precision}
     options["direction"] = None if directions == batch.mechanism(start).directions else directions[0]
 

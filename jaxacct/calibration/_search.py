@@ -1,4 +1,4 @@
-"""Where a monotone answer meets its target: many searches side by side, each answer asked for all of them at once."""
+"""Where a monotone answer meets its target: many searches side by side, with each answer computed for all at once."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from jaxacct._patience import with_slow_warning
 
-# These steer how many questions are asked: the value found is always one that was asked about and met its target.
+# These affect only how many questions are asked: the value found is always one that was tried and met its target.
 _USUAL = 10  # questions that a search usually needs
 MOST_ASKED = 200  # questions for one value: a search that needs more ends where it is
 # Steps towards a bracket, in the logarithm of the value: how much longer than the secant's, at least how much longer,

@@ -1,4 +1,4 @@
-"""A field solved for in a batch: by methods on lanes, or by all that `jaxacct.epsilon` asks; here or on workers."""
+"""Solving for a field in a batch: by methods on lanes, or by all that `jaxacct.epsilon` uses; here or on workers."""
 
 import dataclasses
 import math
@@ -32,8 +32,8 @@ class Solve:
     """How a field is solved for: as for `jaxacct.calibrate`.
 
     Attributes:
-      keys: those of the field.
-      method, directions, precision, tolerance: as there.
+      keys: the keys of the field.
+      method, directions, precision, tolerance: as for `jaxacct.calibrate`.
     """
 
     keys: tuple[Any, ...]
@@ -85,7 +85,7 @@ class Solve:
         return found
 
     def _question(self, batch: PointBatch, x: NDArray[Any]) -> Question:
-        """What is asked where the field is `x` [L]."""
+        """The question for the batch where the field is `x` [L]."""
         of, at = batch.mechanism(x), batch.target_delta
         question = question_of(of, Query.EPSILON, at, method=self.method, precision=self.precision)
         return dataclasses.replace(question, directions=self.directions)
@@ -96,8 +96,8 @@ class SolveMeasure:
     """How a field is solved for by a measure: as for `jaxacct.calibrate`.
 
     Attributes:
-      keys: those of the field.
-      measure, tolerance: as there.
+      keys: the keys of the field.
+      measure, tolerance: as for `jaxacct.calibrate`.
     """
 
     keys: tuple[Any, ...]

@@ -21,7 +21,7 @@ _LEAST = 1e-300  # an epsilon or delta below it counts as this where its logarit
 
 
 def _epsilon_of(method: LaneMethod, mechanism: Mechanism, delta: jax.Array) -> jax.Array:
-    """One method's epsilon, as it is answered for traced arguments."""
+    """One method's epsilon, as it is computed for traced arguments."""
     static = method.statics(mechanism)
     if isinstance(method, RenyiMethod):
         static["orders"] = traced_orders(method)

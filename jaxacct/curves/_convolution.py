@@ -134,18 +134,19 @@ def compose_plds(
 ) -> Pld:
     """The privacy loss distribution of running each part the given number of times, on the finest grid of the parts.
 
-    Every mass is certified. To the result of the transform is added (for a lower bound, subtracted) a bound on its
-    rounding error, with eta = 8 ulp log2(N) for a transform of length N and a_i the tilted masses,
+    Every mass is certified. A bound on its rounding error is added to the result of the transform (for a lower bound,
+    subtracted). With eta = 8 ulp log2(N) for a transform of length N and a_i the tilted masses, it is
 
         eta sum_i count_i |a_i|_2 + (5 ulp sum_i count_i + eta) |result|_2,
 
-    and on the mass that may wrap around, 1e-20 in all by Chernoff's bound on the tilted law. Mass to the right of the
-    window is moved to infinity, mass to the left of it to the first point. Tilting by e^(a l) before and back after
-    makes the error relative to the masses around the tilt's own losses: a delta of 1e-20 keeps its digits.
+    and a bound on the mass that may wrap around, 1e-20 in all by Chernoff's bound on the tilted law, is added likewise.
+    Mass to the right of the window is moved to infinity, mass to the left of it to the first point. Tilting by e^(a l)
+    before and back after makes the error relative to the masses around the tilt's own losses: a delta of 1e-20 keeps
+    its digits.
 
     Args:
       parts: the distributions and their counts.
-      deltas: where the result should be sharp; it is valid everywhere.
+      deltas: those at which the result should be sharp; it is valid everywhere.
       tilts: tilts a >= 0 instead, where they are known: the result is sharp at the losses that matter at order a + 1.
 
     Raises:

@@ -34,8 +34,8 @@ def loss_rounding(losses: NDArray[Any]) -> NDArray[Any]:
 def profile_of(pld: Pld) -> Profile:
     """delta of `pld`, an upper bound, as a function of epsilons, float64 [E] to [E], rounded up.
 
-    Made of sums of positive terms only: from one grid loss x to the one below, delta grows by
-    (1 - e^-h) sum_{y >= x} p(y) e^(x - y); between them it is linear in e^epsilon.
+    It is made of sums of positive terms only: from one grid loss x to the one below, delta grows by (1 - e^-h) sum_{y
+    >= x} p(y) e^(x - y); between them it is linear in e^epsilon.
     """
     if pld.bound is not Bound.UPPER:
         raise ValueError(f"pld.bound={pld.bound.value!r} must be an upper bound")

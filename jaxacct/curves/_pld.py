@@ -89,7 +89,7 @@ class Pld(Mechanism):
         return (f"the stated privacy loss distribution bounds the privacy loss of each step; {ADAPTIVE}",)
 
     def loses_nothing(self) -> bool:
-        """False: the mechanism may lose anything up to what this bounds."""
+        """False: the mechanism may lose anything up to this bound."""
         return False
 
     def releases(self, number: int) -> tuple[Parts, ...]:
@@ -119,7 +119,7 @@ class Pld(Mechanism):
         return float(min(1.0, total + slack) if self.bound is Bound.UPPER else max(0.0, total - slack))
 
     def _shift(self, epsilon: float) -> float:
-        """What differences of `epsilon` and the grid's losses err by: a few ulp of the largest."""
+        """The error of differences of `epsilon` and the grid's losses: a few ulp of the largest."""
         return 2.0**-50 * (abs(epsilon) + abs(self.offset) + self.step * (self.masses.shape[0] - 1))
 
     def epsilon(self, delta: float) -> float:

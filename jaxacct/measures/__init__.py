@@ -1,7 +1,7 @@
 """Privacy in numbers other than epsilon and delta: attack success, Gaussian and concentrated privacy.
 
-Each is a description, called with a mechanism; `jaxacct.calibrate`, `jaxacct.sweep` and `jaxacct.report` take it as
-``measure=``. `docs/calibration.md` says what each certifies, and why.
+Each measure is a description, called with a mechanism; `jaxacct.calibrate`, `jaxacct.sweep` and `jaxacct.report` take
+it as ``measure=``. `docs/calibration.md` says what each certifies, and why.
 """
 
 from jaxacct.measures._concentrated import ZeroConcentratedDp

@@ -14,12 +14,12 @@ from jaxacct.mechanisms._base import Mechanism
 from jaxacct.membership import gdp, has_closed_gdp
 from jaxacct.special import up
 
-# These steer how close the answer is to the least rho; what is certified is certified at any orders.
+# These affect how close the answer is to the least rho; it is certified whichever orders are evaluated.
 _NEAREST = 1e-6  # the least order, minus 1
-_LARGEST = 1024.0  # the largest order asked where `max_order` is inf
+_LARGEST = 1024.0  # the largest order evaluated where `max_order` is inf
 _NUM_ORDERS = 256  # between them, in even ratios of order - 1
 _NUM_MORE = 24  # further orders between two that decide
-_NUM_LOOKS = 4  # how many times more orders are asked
+_NUM_LOOKS = 4  # how many times more orders are evaluated
 _GAP = 1e-9  # relative, between the largest ratio at an order and between orders, that is good enough
 
 
@@ -44,10 +44,10 @@ class ZeroConcentratedDp(Measure):
         R(a) <= rho a  for every order a in (1, max_order)
 
     (Bun and Steinke 2016, Definition 1.1, if `max_order` is inf; else truncated concentrated differential privacy, Bun,
-    Dwork, Rothblum and Steinke 2018, Definition 1). Between the orders asked, (a - 1) R(a) is convex and R does not
-    fall. If `max_order` is inf, rho rests on the rarest losses: for sampled Gaussian noise it is that of the noise
-    without sampling. So it is known for all orders for Gaussian noise and where losses are bounded; elsewhere a finite
-    `max_order` has to be given.
+    Dwork, Rothblum and Steinke 2018, Definition 1). Between the orders evaluated, the bound holds because (a - 1) R(a)
+    is convex and R does not fall. If `max_order` is inf, rho depends on the rarest losses: for sampled Gaussian noise
+    it is the rho of the noise without sampling. So it is known for all orders for Gaussian noise and where losses are
+    bounded; elsewhere a finite `max_order` has to be given.
 
     Args:
       max_order: float > 1; inf for every order.
@@ -73,7 +73,7 @@ class ZeroConcentratedDp(Measure):
         object.__setattr__(self, "max_order", max_order)
 
     def of(self, mechanism: Mechanism) -> float:
-        """The largest ratio at the orders asked and between them."""
+        """The largest ratio at the orders evaluated and between them."""
         if has_closed_gdp(mechanism):
             return up(0.5 * gdp(mechanism) ** 2, 8)
         end, beyond = self.max_order, 0.0
@@ -110,7 +110,7 @@ class ZeroConcentratedDp(Measure):
         return float(max(gaps.max(), divergences[0]))  # below the first order R is at most what it is there
 
     def words(self) -> str:
-        """With the largest order, if there is one."""
+        """The words, with the largest order if there is one."""
         return "rho of zCDP" + ("" if self.max_order == math.inf else f" up to order {self.max_order:g}")
 
     def bounds_of_target(self) -> tuple[float, float]:

@@ -84,9 +84,10 @@ class GaussianDp(Measure):
         T(a) >= G_mu(a + slack) - slack  for every a,    G_mu(a) = Phi(Phi^-1(1 - a) - mu)
 
     (Dong, Roth and Su 2022, Definition 2.6; the slack is the distance of Gomez et al. 2025, Section 3, "regret").
-    Without slack mu rests on the largest losses, however rare: for sampled or allocated Gaussian noise it is that of
-    the noise without sampling. So it is known without slack for Gaussian noise, composed or not, for shuffled reports
-    of pure randomizers (`jaxacct.membership.gdp`), and where losses are bounded; elsewhere a slack has to be given.
+    Without slack, mu depends on the largest losses, however rare: for sampled or allocated Gaussian noise it is the mu
+    of the noise without sampling. So it is known without slack for Gaussian noise, composed or not, for shuffled
+    reports of pure randomizers (`jaxacct.membership.gdp`), and where losses are bounded; elsewhere a slack has to be
+    given.
 
     Args:
       slack: float in [0, 0.5): 0, or at least 1e-12.
@@ -143,7 +144,7 @@ class GaussianDp(Measure):
         return largest
 
     def words(self) -> str:
-        """With the slack, if there is one."""
+        """The words, with the slack if there is one."""
         return "mu of Gaussian DP" + (f" up to {self.slack:g}" if self.slack else "")
 
     def bounds_of_target(self) -> tuple[float, float]:

@@ -147,7 +147,7 @@ class TruePositiveRate(Measure):
         return min(1.0, math.nextafter(1.0 - tradeoff(mechanism, self.false_positive_rate), 2.0))
 
     def words(self) -> str:
-        """With the false positive rate."""
+        """The words, with the false positive rate."""
         return f"true positive rate at false positive rate {self.false_positive_rate:g}"
 
     def bounds_of_target(self) -> tuple[float, float]:
@@ -155,7 +155,7 @@ class TruePositiveRate(Measure):
         return float(self.false_positive_rate), 1.0
 
     def marked_rate(self) -> float | None:
-        """Its own."""
+        """Its own false positive rate."""
         return float(self.false_positive_rate)
 
     def least_errors(self, target: float, rates: NDArray[Any]) -> NDArray[Any]:
@@ -200,7 +200,7 @@ class BayesRisk(Measure):
         return min(self.prior, 1.0 - self.prior)
 
     def words(self) -> str:
-        """With the prior."""
+        """The words, with the prior."""
         return f"Bayes risk at prior {self.prior:g}"
 
     def bounds_of_target(self) -> tuple[float, float]:

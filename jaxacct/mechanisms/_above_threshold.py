@@ -7,7 +7,7 @@ from jaxacct._validate import check_positive, checked_number, checked_whole
 from jaxacct.mechanisms._base import Release, description
 from jaxacct.mechanisms._fields import Privacy, count, fixed, positive
 
-_SAFE = 1.0 - 2.0**-46  # of an epsilon that is divided up: a dozen roundings
+_SAFE = 1.0 - 2.0**-46  # factor on an epsilon before it is divided up: it covers a dozen roundings
 
 _UNIT = "unit of the queries"
 _ANSWERS = "for each query whether it was above the threshold, up to the last that is answered so; no value"
@@ -48,23 +48,23 @@ class _SparseVector(Release):
 class AboveThreshold(_SparseVector):
     """The sparse vector technique with Laplace noise: which queries are above a threshold, until `cutoff` of them are.
 
-    A query q is answered "above" if q + Lap(query_scale) >= T + Lap(threshold_scale), T public. The threshold's noise
-    is drawn once, that of each query afresh, and the values are not released (to release them, compose this with
-    `Laplace`). There may be any number of queries, chosen adaptively. With D the sensitivity it is purely epsilon-DP
-    with
+    A query q is answered "above" if q + Lap(query_scale) >= T + Lap(threshold_scale), where the threshold T is public.
+    The noise on the threshold is drawn once, that on each query afresh. The values of the queries are not released (to
+    release them, compose this with `Laplace`). There may be any number of queries, chosen adaptively. With D the
+    sensitivity, the mechanism is purely epsilon-DP with
 
         epsilon = D / threshold_scale + 2 cutoff D / query_scale,
 
     without the 2 for monotonic queries (Lyu, Su & Li 2017, "Understanding the sparse vector technique for differential
-    privacy", Theorems 4 and 5): the least that holds as the number of queries grows. Its Renyi divergences are smaller
-    than that implies, see docs/papers/above_threshold.md. Adjacency: add or remove one record.
+    privacy", Theorems 4 and 5). This is the least epsilon that holds as the number of queries grows. The Renyi
+    divergences are smaller than it implies; see docs/papers/above_threshold.md. Adjacency: add or remove one record.
 
     Args:
       threshold_scale: float > 0, the scale of the threshold's Laplace noise, in the unit of the queries.
-      query_scale: float > 0, the same for each query.
-      cutoff: whole number >= 1, the number of answers "above" after which it stops.
+      query_scale: float > 0, the scale of the Laplace noise on each query.
+      cutoff: whole number >= 1, the number of answers "above" after which the mechanism stops.
       sensitivity: float > 0, D: by how much one record moves a query.
-      monotonic: whether a record moves all queries the same way, as it does counts. Static.
+      monotonic: whether a record moves all queries in the same direction, as it does with counts. Static.
 
     Raises:
       ValueError: if a field is out of range.
@@ -104,12 +104,12 @@ class AboveThreshold(_SparseVector):
     ) -> "AboveThreshold":
         """The `AboveThreshold` that is purely `epsilon`-DP and has the least variance of query minus threshold.
 
-        The threshold's share of epsilon to that of the queries is 1 : (2 cutoff)^(2/3), without the 2 for monotonic
-        queries (Lyu, Su & Li 2017, section 4.3).
+        The shares of epsilon that the threshold and the queries get are in the ratio 1 : (2 cutoff)^(2/3), without the
+        2 for monotonic queries (Lyu, Su & Li 2017, section 4.3).
 
         Args:
           epsilon: float > 0.
-          cutoff, sensitivity, monotonic: as the fields.
+          cutoff, sensitivity, monotonic: the fields of these names.
 
         Returns:
           An `AboveThreshold` whose `pure_epsilon` is at most `epsilon`.
@@ -132,12 +132,12 @@ class AboveThreshold(_SparseVector):
 
     @property
     def loss_of_threshold(self) -> Any:
-        """The threshold's share of the pure epsilon, D / threshold_scale; arrays and tracers as the fields are."""
+        """The threshold's share of the pure epsilon, D / threshold_scale; an array or a tracer if a field is one."""
         return self.sensitivity / self.threshold_scale
 
     @property
     def loss_of_answer(self) -> Any:
-        """That of one answer "above", 2 D / query_scale; without the 2 for monotonic queries."""
+        """The share of one answer "above", 2 D / query_scale; without the 2 for monotonic queries."""
         return (1.0 if self.monotonic else 2.0) * self.sensitivity / self.query_scale
 
     @property
@@ -154,21 +154,22 @@ class AboveThreshold(_SparseVector):
 class GaussianAboveThreshold(_SparseVector):
     """The sparse vector technique with Gaussian noise: which of `num_queries` queries are above a threshold.
 
-    As `AboveThreshold`, with normal noise in place of both. Its Renyi divergences of order a are at most
+    This is `AboveThreshold` with Gaussian noise on the threshold and on the queries. Its Renyi divergences of order a
+    are at most
 
         R_a <= a D^2 / (2 threshold_std^2) + cutoff log(1 + n (e^((a-1) a s^2 D^2 / (2 query_std^2)) - 1)) / (a - 1),
 
-    n = num_queries, s = 2, or 1 for monotonic queries (Zhu & Wang 2020, "Improving sparse vector technique with Renyi
-    differential privacy", for at most n queries; here with a proof, docs/papers/above_threshold.md). It is not purely
-    epsilon-DP. Adjacency: add or remove one record.
+    with n = num_queries and s = 2, or s = 1 for monotonic queries (Zhu & Wang 2020, "Improving sparse vector technique
+    with Renyi differential privacy", for at most n queries; proved in docs/papers/above_threshold.md). The mechanism is
+    not purely epsilon-DP. Adjacency: add or remove one record.
 
     Args:
-      threshold_std: float > 0, standard deviation of the threshold's noise, in the unit of the queries.
-      query_std: float > 0, the same for each query.
-      num_queries: whole number >= 1, after which it stops, whatever the answers are.
-      cutoff: whole number >= 1, the number of answers "above" after which it stops.
+      threshold_std: float > 0, the standard deviation of the noise on the threshold, in the unit of the queries.
+      query_std: float > 0, the standard deviation of the noise on each query.
+      num_queries: whole number >= 1, the number of queries after which the mechanism stops, whatever the answers are.
+      cutoff: whole number >= 1, the number of answers "above" after which the mechanism stops.
       sensitivity: float > 0, D: by how much one record moves a query.
-      monotonic: whether a record moves all queries the same way. Static.
+      monotonic: whether a record moves all queries in the same direction. Static.
 
     Raises:
       ValueError: if a field is out of range.
@@ -207,7 +208,7 @@ class GaussianAboveThreshold(_SparseVector):
 
     @property
     def reach(self) -> float:
-        """The most sensitivities by which a query moves against the threshold."""
+        """The largest shift of a query relative to the threshold, in units of the sensitivity."""
         return 1.0 if self.monotonic else 2.0
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""Mechanisms in an adjacency that a question names: one record replaced by any other, or by the empty one."""
+"""Mechanisms under an adjacency that a question names: one record replaced by any other, or by the empty one."""
 
 import dataclasses
 from typing import Any
@@ -13,7 +13,7 @@ from jaxacct.mechanisms._schedules import Schedule
 
 
 class Adjacent(Mechanism):
-    """A mechanism in another adjacency, which keeps everything else of the mechanism that it wraps."""
+    """A mechanism under another adjacency; everything else is as in the mechanism that it wraps."""
 
     mechanism: WrappedMechanism
 
@@ -28,7 +28,7 @@ class Adjacent(Mechanism):
 
     @property
     def scheme(self) -> str:  # type: ignore[override]
-        """That of the mechanism, and the adjacency."""
+        """The scheme of the mechanism, and the adjacency."""
         return f"{self.mechanism.scheme}, {_SHORT[self.relation]}"
 
     @property
@@ -51,7 +51,7 @@ class Adjacent(Mechanism):
         return found
 
     def _whole(self, parts: Parts) -> Parts:
-        """All of the parts together in this adjacency."""
+        """The composition of all parts, under this adjacency."""
         mechanisms, counts = zip(*parts, strict=True)
         return ((self._around(mechanisms[0] if counts == (1,) else Composed(mechanisms, counts)), 1),)
 
@@ -84,22 +84,22 @@ class Adjacent(Mechanism):
 
 @description
 class ReplaceOne(Adjacent):
-    """`mechanism`, for neighbours of one size that differ in one record: it is replaced by any other one.
+    """`mechanism`, for neighbouring data sets of equal size that differ in one record, replaced by any other one.
 
-    ``neighboring_relation="replace-one"`` asks about this. Tight for Gaussian, Laplace and discrete noise and for
-    Poisson sampling of the first two, alone and composed: at worst the record adds 1 and the other one subtracts 1. The
-    same holds for shuffled batches, whose order hides which of them has the record. For all other mechanisms the record
-    is removed, and then the other one added:
+    This is what ``neighboring_relation="replace-one"`` selects. The analysis is tight for Gaussian, Laplace and
+    discrete noise and for Poisson sampling of the first two, alone and composed: in the worst case the record adds 1
+    and the one in its place subtracts 1. The worst case is the same for shuffled batches, whose order hides which batch
+    has the record. For all other mechanisms the record is removed, and then the other one is added:
 
         delta(e1 + e2) <= delta_remove(e1) + e^e1 delta_add(e2),
 
-    an upper bound; for the lower bound the other record contributes nothing. Adjacency: replace one record.
+    which is an upper bound; for the lower bound the other record contributes nothing. Adjacency: replace one record.
 
     Args:
-      mechanism: what was run, described for records that are added or removed, or replaced by the empty one.
+      mechanism: what was run, described for records that are added or removed, or replaced by the empty record.
 
     Raises:
-      ValueError: if `mechanism` is described for records that are replaced already.
+      ValueError: if `mechanism` is already described for replaced records.
 
     >>> import jaxacct as ja
     >>> run = ja.PoissonSampled(ja.Gaussian(1.0), 0.01, 100)
@@ -114,7 +114,7 @@ class ReplaceOne(Adjacent):
 
     @property
     def unit_of_privacy(self) -> str:
-        """Whose data the guarantee hides, and from what change."""
+        """The unit of privacy in words: whose data are protected, and against what change."""
         return "one record: replaced by any other; the number of records is public"
 
     def describe(self) -> str:
@@ -126,12 +126,12 @@ class ReplaceOne(Adjacent):
 
 @description
 class ZeroOut(Adjacent):
-    """`mechanism`, for neighbours of one size that differ in one record: it is replaced by the empty record.
+    """`mechanism`, for neighbouring data sets of equal size that differ in one record, replaced by the empty record.
 
-    What ``neighboring_relation="zero-out"`` asks about. The empty record contributes nothing. Where records take part
-    independently of each other, it leaves what removal leaves, and the answers are exactly the mechanism's own. In
-    batches of a fixed size the empty record takes a place like any other. Adjacency: replace one record by a special
-    one.
+    This is what ``neighboring_relation="zero-out"`` selects. The empty record contributes nothing. Where records take
+    part independently of each other, replacing a record by the empty one leaves what removing it leaves, and the
+    answers are exactly the mechanism's own. In batches of a fixed size the empty record takes a place like any other.
+    Adjacency: replace one record by a special one.
 
     Args:
       mechanism: what was run, described for records that are added or removed.
@@ -151,7 +151,7 @@ class ZeroOut(Adjacent):
 
     @property
     def reduction(self) -> str | None:  # type: ignore[override]
-        """That of the mechanism."""
+        """The reduction of the mechanism."""
         found: str | None = self.mechanism.reduction
         return found
 
@@ -174,7 +174,7 @@ RELATIONS = tuple(_SHORT.values())
 
 
 def checked_relation(name: Any) -> NeighboringRelation:
-    """The adjacency that `name` is, or names: by a short name, or one of `NeighboringRelation`; else ValueError."""
+    """The adjacency that `name` is or names, by a short name or as a `NeighboringRelation`; else raises ValueError."""
     by_short = {short: relation for relation, short in _SHORT.items()}
     plain = name.strip().casefold().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
     try:
@@ -184,10 +184,10 @@ def checked_relation(name: Any) -> NeighboringRelation:
 
 
 def in_relation(mechanism: Any, neighboring_relation: Any) -> Any:
-    """`mechanism` in the adjacency that a question names: itself where none is named or it is the mechanism's own.
+    """`mechanism` under the adjacency that a question names; itself if none is named or it is the mechanism's own.
 
     Raises:
-      ValueError: if there is no such adjacency, or `mechanism` has no analysis in it.
+      ValueError: if there is no such adjacency, or `mechanism` has no analysis under it.
     """
     if neighboring_relation is None:
         return mechanism

@@ -1,4 +1,4 @@
-"""A run on data for which some privacy was spent before: what was spent and the run, composed."""
+"""A run on data on which privacy was already spent: the composition of what was spent and the run."""
 
 from typing import Any
 
@@ -9,13 +9,14 @@ from jaxacct.mechanisms._epsilon_delta import EpsilonDelta
 
 
 def after(prefix: Any, mechanism: Any, neighboring_relation: Any = None) -> Any:
-    """`mechanism` after `prefix`, in the adjacency that a question names: `mechanism` itself after None.
+    """`mechanism` after `prefix`, under the adjacency that a question names; `mechanism` itself if `prefix` is None.
 
-    A pair (epsilon, delta) is a guarantee in that adjacency, or in the mechanism's own if none is named. A mechanism
-    is taken in its own adjacency, from which the one of the question must follow.
+    A `prefix` that is a pair (epsilon, delta) is a guarantee under that adjacency, or under the mechanism's own if none
+    is named. A `prefix` that is a mechanism is taken under its own adjacency, from which the one of the question must
+    follow.
 
     Raises:
-      ValueError: if `prefix` is neither, there is no such adjacency, or no analysis in it.
+      ValueError: if `prefix` is neither, there is no such adjacency, or there is no analysis under it.
     """
     if prefix is None or not isinstance(mechanism, Mechanism):
         return in_relation(mechanism, neighboring_relation)
@@ -26,7 +27,7 @@ def after(prefix: Any, mechanism: Any, neighboring_relation: Any = None) -> Any:
 
 
 def _in(relation: Any, prefix: Any) -> Mechanism:
-    """What was spent, in an adjacency."""
+    """What was spent, under an adjacency."""
     if isinstance(prefix, Mechanism):
         try:
             found: Mechanism = in_relation(prefix, relation)

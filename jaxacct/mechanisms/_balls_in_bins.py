@@ -12,7 +12,7 @@ from jaxacct.mechanisms._fields import Privacy, count, fixed, positive
 from jaxacct.mechanisms._sampling import Coins, Groups, Sampling, Sets
 from jaxacct.mechanisms._words import EVERY_STEP, counted, epochs
 
-_LARGEST = 1e100  # of the entries of a strategy, whose squares are summed
+_LARGEST = 1e100  # of the entries of a strategy: their squares are summed
 _MOST_STEPS = 2**22  # steps: a strategy's columns are summed over all of them
 _MOST_WORK = 2**33  # products, with one sum for each distance of two bins: some seconds
 
@@ -21,21 +21,22 @@ _MOST_WORK = 2**33  # products, with one sum for each distance of two bins: some
 class BallsInBins(Mechanism):
     """`num_epochs` epochs of `num_batches` steps with correlated noise; a record joins the same step of each epoch.
 
-    Which one, its bin, is drawn once, uniformly, and independently for each record. Step i releases the sum of clipped
-    gradients plus row i of C^-1 z, C the strategy and z independent N(0, (noise_multiplier * clipping norm)^2); columns
-    of C need not have norm 1. What matters are the inner products of the bins' means |C| x_b, x_b the steps of bin b:
-    the run is dominated by a mean of log-normal variables with those covariances, and equal to it for some data if C
-    has no negative entry (proved in docs/papers/correlated.md). With negative entries the analysis is that of |C|, an
-    upper bound. Adjacency: add or remove one record; batches are not cut, and no sum is divided by a realised size.
+    Which step that is, the record's bin, is drawn once, uniformly, and independently for each record. Step i releases
+    the sum of clipped gradients plus row i of C^-1 z, where C is the strategy and the entries of z are independent N(0,
+    (noise_multiplier * clipping norm)^2); columns of C need not have norm 1. The analysis depends on the inner products
+    of the bins' means |C| x_b, where x_b marks the steps of bin b: the run is dominated by a mean of log-normal
+    variables with those covariances, and equal to it for some data if C has no negative entry (proved in
+    docs/papers/correlated.md). If C has negative entries, |C| is analysed in its place, which gives an upper bound.
+    Adjacency: add or remove one record; batches are not cut, and no sum is divided by a realised batch size.
 
     Args:
       strategy: C, [n, n], lower triangular; or the first column of a Toeplitz matrix, at most n numbers. Static: not
         differentiated through.
-      noise_multiplier: float > 0, the standard deviation of z over the clipping norm.
-      num_batches: whole number >= 1, t: steps of an epoch, and bins.
+      noise_multiplier: float > 0, the standard deviation of z divided by the clipping norm.
+      num_batches: whole number >= 1, t: the number of steps of an epoch, and of bins.
       num_epochs: whole number >= 1, k.
-      num_steps: n, if the last epoch is cut short: more than t (k - 1) and at most t k. If left out, the size of the
-        matrix, or t k. Static.
+      num_steps: n, to be given if the last epoch is cut short: more than t (k - 1) and at most t k. If left out, it is
+        the size of the matrix, or t k. Static.
 
     Raises:
       ValueError: if a field is out of range.

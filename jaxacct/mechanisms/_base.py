@@ -1,7 +1,7 @@
 """What every mechanism and local randomizer is: fields with specifications, and the facts that its type declares.
 
-A fact that a type does not declare does not exist: asking for it raises. There are no numerics here; a mechanism says
-what was run, never how its privacy is bounded.
+A fact that a type does not declare does not exist: asking for it raises. There are no numerics here; a mechanism
+describes what was run, never how its privacy is bounded.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Description:
     """What was run, or how one report is made, by its public parameters."""
 
     has_independent_records = False  # whether each record takes part in its steps independently of the others
-    room = 0  # by how much a field must at least stay below its `most_field`
+    room = 0  # by how much at least a field must stay below its `most_field`
 
     def __post_init__(self) -> None:
         for name, spec in number_fields(type(self)).items():
@@ -127,7 +127,7 @@ class Description:
                 yield name, value
 
     def rates(self) -> Iterator[Any]:
-        """Its own numbers, counts aside, that cost privacy as they grow: where they are all 0, nothing is lost."""
+        """Its own numbers, except counts, that cost privacy as they grow: where all of them are 0, nothing is lost."""
         for name, spec in number_fields(type(self)).items():
             if spec.privacy is Privacy.FALLS and not spec.is_whole:
                 yield from spec.values(getattr(self, name))
@@ -157,7 +157,7 @@ class Description:
         raise undeclared(self, "describe")
 
     def loses_nothing(self) -> bool:
-        """Whether the two neighbours cannot differ: nothing sampled, or one law on both sides; for concrete fields."""
+        """Whether outputs on neighbours have the same law, as where nothing is sampled; for concrete fields."""
         raise undeclared(self, "loses_nothing")
 
 
@@ -168,8 +168,9 @@ class Mechanism(Description):
       relation: the adjacency in which it is described.
       scheme: its name in a legend.
       released: what the adversary sees, in words.
-      reduction: in words, what is analysed in its place if that may lose more; None if it is analysed itself.
-      describe, assumptions, loses_nothing, releases: see there.
+      reduction: in words, what is analysed in its place if that may lose more; None if the mechanism itself is
+        analysed.
+      describe, assumptions, loses_nothing, releases: see these methods.
     """
 
     relation: NeighboringRelation = _to_declare()
@@ -179,18 +180,18 @@ class Mechanism(Description):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions of its adjacency: one where neighbours may change places, else both."""
+        """The directions of its adjacency: one if neighbours may be exchanged, else both."""
         if self.relation is NeighboringRelation.REPLACE_ONE:
             return (Direction.REMOVE,)
         return (Direction.REMOVE, Direction.ADD)
 
     @property
     def unit_of_privacy(self) -> str:
-        """Whose data the guarantee hides, and from what change."""
+        """The unit of privacy in words: whose data are protected, and against what change."""
         return _UNITS[self.relation]
 
     def assumptions(self) -> tuple[str, ...]:
-        """What must hold for its numbers to be true."""
+        """What must hold for the numbers about it to be true."""
         raise undeclared(self, "assumptions")
 
     def parts(self) -> Parts:
@@ -213,7 +214,7 @@ class Mechanism(Description):
         """Python code for the local randomizer of one report with the same noise; empty if there is none."""
         return ""
 
-    # What `training`, which draws batches and counts noise releases, asks for:
+    # What `training`, which draws batches and counts noise releases, needs:
 
     takes_all: bool = False  # whether it is one release in which every record takes part
 
@@ -225,21 +226,21 @@ class Mechanism(Description):
         )
 
     def sampling_in(self, num_steps: int) -> Sampling:
-        """The same for an epoch that consists of `num_steps` noise releases."""
+        """As `sampling`, for an epoch that consists of `num_steps` noise releases."""
         return self.sampling().cut(num_steps)
 
     def sampled_once(self) -> None:
-        """Raises ValueError if what each step runs samples again."""
+        """Raises ValueError if the mechanism of each step samples records itself."""
         for part in self.wrapped():
             if not getattr(part, "takes_all", False):
                 raise ValueError(f"mechanism={self!r} samples twice: batches are drawn of releases of whole batches")
 
     def noise_schedule(self) -> Schedule:
-        """The Gaussian noise of its releases in order, then from the beginning again, for concrete scalar fields."""
+        """The Gaussian noise of its releases in order, repeated from the beginning, for concrete scalar fields."""
         raise no_schedule(self)
 
     def accumulated(self, batches: int) -> Mechanism:
-        """What is run if each noise release is of the sum of `batches` of its sampled batches; see `training`."""
+        """The run in which each noise release is of the sum of `batches` of its sampled batches; see `training`."""
         raise not_accumulated(self, batches)
 
     def releases(self, number: int) -> tuple[Parts, ...]:
@@ -256,7 +257,7 @@ class Mechanism(Description):
 
     @property
     def releases_per_epoch(self) -> int:
-        """The noise releases of one epoch, whose first costs as much as all of them; 1 if each has its own price."""
+        """How many noise releases an epoch has, if the first costs as much as all; 1 if each has its own price."""
         return 1
 
     def partial_epoch_releases(self, epochs: int) -> int:
@@ -265,7 +266,7 @@ class Mechanism(Description):
         return self.releases_per_epoch - 1
 
     def epochs(self, number: int) -> Parts:
-        """`number` of them in sequence: itself with that many epochs if it has epochs, else run that many times."""
+        """`number` runs in sequence: the mechanism with that many epochs if it has epochs, else run that many times."""
         if "num_epochs" in number_fields(type(self)):
             return ((dataclasses.replace(self, num_epochs=number), 1),)  # type: ignore[type-var]
         return ((self, number),)
@@ -289,7 +290,7 @@ class Randomizer(Description):
     Facts that each type declares:
       local_epsilon, local_delta: it is (local_epsilon, local_delta)-DP between any two data of one user.
       is_pure: whether that is known to hold with local_delta 0.
-      describe, loses_nothing: see there.
+      describe, loses_nothing: see these methods.
     """
 
     local_epsilon: Any = _to_declare()
@@ -303,7 +304,7 @@ class Participation:
 
     Attributes:
       steps: noise releases in all.
-      uses: how many of them a record takes part in, on average.
+      uses: the number of those in which a record takes part, on average.
       dispersion: the variance of that number over its mean.
     """
 
@@ -357,8 +358,9 @@ _T = TypeVar("_T", bound=Description)
 def description(cls: type[_T]) -> type[_T]:
     """Makes `cls` a frozen dataclass and registers it with JAX as a pytree: its fields are leaves, fixed ones are not.
 
-    Fields are checked where a description is made, by its constructor or `dataclasses.replace`. JAX rebuilds one around
-    whatever it likes (tracers, placeholders, batches); then nothing is checked, and the constructor does not run.
+    Fields are checked where a description is made, by its constructor or `dataclasses.replace`. JAX rebuilds
+    descriptions around other objects (tracers, placeholders, batches); then nothing is checked, and the constructor
+    does not run.
 
     Raises:
       TypeError: if a field has no specification, or a fact is not declared.

@@ -12,15 +12,16 @@ from jaxacct.mechanisms._words import EVERY_REPORT, SHUFFLED_REPORTS, counted, e
 class CheckIn(Mechanism):
     """Rounds that each of `num_users` users joins at random; reports are randomized by `mechanism`, then shuffled.
 
-    The observer sees the reports of a round in uniformly random order, and so their number, which depends on no datum.
-    Adjacency: replace one user's datum (Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled Check-Ins").
+    The observer sees the reports of a round in uniformly random order, and therefore their number, which depends on no
+    user's datum. Adjacency: replace one user's datum (Liew, Hasegawa and Takahashi, "Privacy Amplification via Shuffled
+    Check-Ins").
 
     Args:
       mechanism: the local randomizer: `LocalRandomizer`, `KaryRandomizedResponse`, `GaussianReports`,
         `LaplaceReports`, `DensityReports`, `FiniteRandomizer`.
-      num_users: whole number >= 1, users that may join.
+      num_users: whole number >= 1, the number of users who may join.
       check_in_prob: float in [0, 1], the probability that a user joins a round, independently of all others.
-      num_epochs: whole number >= 1, rounds, each with fresh choices and a fresh order; also `num_rounds`.
+      num_epochs: whole number >= 1, the number of rounds, each with fresh choices and a fresh order; also `num_rounds`.
       dropout_prob: float in [0, 1], the probability that a user who joined sends nothing. 0 is always safe.
 
     Raises:

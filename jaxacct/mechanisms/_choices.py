@@ -12,10 +12,10 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 class Exponential(Release):
     """One choice among candidates by the exponential mechanism of bounded range `range_epsilon`.
 
-    A candidate is chosen with probability proportional to e^(E score / (2 D)), D the sensitivity of the scores; without
-    the 2 if a record moves all scores the same way. Its privacy losses on one pair of data sets lie between t and t + E
-    for some t in [-E, 0], which says more than E-DP (Dong, Durfee & Rogers 2020, "Optimal differential privacy
-    composition for exponential mechanisms"). Adjacency: add or remove one record.
+    A candidate is chosen with probability proportional to e^(E score / (2 D)), where D is the sensitivity of the
+    scores; the 2 is left out if a record moves all scores in the same direction. The privacy losses on one pair of data
+    sets lie between t and t + E for some t in [-E, 0], which is a stronger statement than E-DP (Dong, Durfee & Rogers
+    2020, "Optimal differential privacy composition for exponential mechanisms"). Adjacency: add or remove one record.
 
     Args:
       range_epsilon: float >= 0, E.
@@ -52,9 +52,9 @@ class Exponential(Release):
 class PermuteAndFlip(Release):
     """One choice among candidates by permute-and-flip, purely `choice_epsilon`-DP (McKenna & Sheldon 2020).
 
-    It chooses the candidate whose score plus exponential noise of scale 2 D / E is largest, D the sensitivity of the
-    scores (Ding et al. 2021). Dominated by `Laplace` noise of scale 1 / E, which two candidates attain. Adjacency: add
-    or remove one record.
+    It chooses the candidate whose score plus exponential noise of scale 2 D / E is largest, where D is the sensitivity
+    of the scores (Ding et al. 2021). It is dominated by `Laplace` noise of scale 1 / E; two candidates attain this.
+    Adjacency: add or remove one record.
 
     Args:
       choice_epsilon: float >= 0, E.

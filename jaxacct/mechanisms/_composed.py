@@ -39,7 +39,7 @@ class Composed(Mechanism):
     Args:
       mechanisms: one mechanism, or a sequence of them.
       counts: how many times each mechanism is run, a whole number >= 1: a tuple or list of them, or one number for
-        all. An array is for a single mechanism, and a batch: one answer for each of its entries.
+        all. An array is for a single mechanism, and makes a batch: one answer for each of its entries.
 
     Raises:
       ValueError: if there is no mechanism, a count is out of range, or several mechanisms share an array of counts.
@@ -71,7 +71,7 @@ class Composed(Mechanism):
 
     @property
     def relation(self) -> NeighboringRelation:  # type: ignore[override]
-        """That of all parts; raises ValueError where they differ."""
+        """The adjacency of all parts; raises ValueError where they differ."""
         relations = {part.relation for part in self.mechanisms}
         if len(relations) > 1:
             raise ValueError(f"mechanism={self!r}: its parts must share one adjacency")
@@ -79,7 +79,7 @@ class Composed(Mechanism):
 
     @property
     def scheme(self) -> str:  # type: ignore[override]
-        """That of its parts where they share one."""
+        """The scheme of its parts where they share one."""
         schemes = {part.scheme for part in self.mechanisms}
         return schemes.pop() if len(schemes) == 1 else "composition"
 
@@ -90,7 +90,7 @@ class Composed(Mechanism):
 
     @property
     def reduction(self) -> str | None:  # type: ignore[override]
-        """Those of its parts."""
+        """The reductions of its parts."""
         found = dict.fromkeys(part.reduction for part in self.mechanisms if part.reduction is not None)
         return " and ".join(found) or None
 
@@ -98,14 +98,14 @@ class Composed(Mechanism):
         return tuple(zip(self.mechanisms, self.counts, strict=True))
 
     def as_one_release(self) -> Mechanism:
-        """Of Gaussian releases one `Gaussian`, 1/sigma^2 = sum_i count_i / sigma_i^2, rounded down: exactly as private.
+        """One equally private `Gaussian` for Gaussian parts: 1/sigma^2 = sum_i count_i / sigma_i^2, sigma rounded down.
 
-        Let b say whether the record takes part. In units of its noise, release i is b v_i plus N(0, I), where v_i has a
-        norm of at most 1/sigma_i and may depend on the releases before. It can be made from Z_i = b/sigma_i + N(0, 1),
-        by adding independent noise to Z_i times a vector. So all of them can be made from the vector Z, which is b
-        (1/sigma_1, ..) plus N(0, I), and one coordinate holds all that Z knows of b: b/sigma + N(0, 1). Hence, whatever
-        hides b (coins or an allocation) independently of the other records, all releases of all steps are
-        post-processing of those of one Gaussian a step; and where |v_i| = 1/sigma_i is attained nothing is lost.
+        Let b say whether the record takes part (1 or 0). In units of its noise, release i is b v_i plus N(0, I), where
+        v_i has a norm of at most 1/sigma_i and may depend on earlier releases. It can be made from Z_i = b/sigma_i +
+        N(0, 1), by adding independent noise to Z_i times a vector. So all releases can be made from the vector Z, which
+        is b (1/sigma_1, ..) plus N(0, I), and one coordinate contains all that Z says about b: b/sigma + N(0, 1).
+        Hence, whatever hides b (coins or an allocation) independently of the other records, all releases of all steps
+        are post-processing of one Gaussian release per step; and where |v_i| = 1/sigma_i is attained nothing is lost.
         """
         if not all(isinstance(part, Gaussian) for part in self.mechanisms):
             return self

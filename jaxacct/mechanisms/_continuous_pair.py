@@ -15,11 +15,11 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
 _Function = Callable[[NDArray[Any]], NDArray[Any]]
 
-LAST_DIGITS = 2.0**-50  # relative error of values that is admitted in any case, beside their stated accuracy
+LAST_DIGITS = 2.0**-50  # relative error of values that is allowed in any case, beside their stated accuracy
 
 
 def _rises(values: NDArray[np.float64], error: float) -> bool:
-    """Whether `values` [N] may be those of a rising function, with an `error` relative to that."""
+    """Whether `values` [N] may be those of an increasing function, up to a relative `error`."""
     return bool(np.all(values * (1.0 + error) >= np.maximum.accumulate(values) * (1.0 - error)))
 
 
@@ -27,14 +27,16 @@ def _rises(values: NDArray[np.float64], error: float) -> bool:
 class ContinuousPair(Release):
     """One release whose worst-case pair (P, Q) is given by the distribution of its privacy loss L = log dP/dQ.
 
-    For any mechanism with a closed-form loss. Adjacency: add or remove one record; P is with it, Q without.
+    This is for any mechanism whose loss has a closed form. Adjacency: add or remove one record; P is the distribution
+    of the output with the record, Q without it.
 
     Args:
       cdf_p, cdf_q: P[L <= l] and Q[L <= l] for a NumPy array of l.
-      sf_p, sf_q: P[L > l] and Q[L > l]; not 1 - cdf in floating point, since the tails matter.
+      sf_p, sf_q: P[L > l] and Q[L > l]; not computed as 1 - cdf in floating point, since the tails matter.
       lowest, highest: finite losses between which all but a negligible part of both lies. What lies outside is counted
         on the safe side, so the choice affects tightness only.
-      accuracy: relative error of the four functions, at most: it is counted, and they need be monotone up to it only.
+      accuracy: an upper bound on the relative error of the four functions: it is counted, and they need to be monotone
+        only up to it.
 
     Raises:
       ValueError: if the functions are not monotone between 0 and 1 on a probe of the range, or the range is empty.

@@ -25,7 +25,7 @@ class DensityReports(Randomizer):
       log_density: maps a float64 NumPy array [N] of places z to the logarithms [N] of the density there, for noise of
         scale 1; any constant may be left out. It must return the same values for the same places at every call. Static:
         not differentiated through.
-      scale: float > 0, of the noise over C.
+      scale: float > 0, the scale of the noise divided by C.
       accuracy: float in [0, 1e-6]: a logarithm l that `log_density` returns errs by at most ``accuracy * (1 + |l|)``.
 
     Raises:

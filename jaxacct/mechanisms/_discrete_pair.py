@@ -11,7 +11,7 @@ from jaxacct.mechanisms._base import Release, description
 from jaxacct.mechanisms._fields import fixed
 from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 
-_MOST_EPSILON = 300.0  # of a staircase: so that its odds are a double
+_MOST_EPSILON = 300.0  # the largest of a staircase: its odds are then a double
 _SLACK = 2.0**-44  # of exponentials, quotients and a difference: about ten roundings, and that of epsilon
 
 
@@ -19,8 +19,8 @@ _SLACK = 2.0**-44  # of exponentials, quotients and a difference: about ten roun
 class DiscretePair(Release):
     """One release whose worst-case outputs are distributed by `p` with the record and by `q` without it.
 
-    For randomized response and other mechanisms on a finite set, or any mechanism through a discrete dominating pair.
-    Adjacency: add or remove one record.
+    This is for randomized response and other mechanisms on a finite set, or for any mechanism through a discrete
+    dominating pair. Adjacency: add or remove one record.
 
     Args:
       p, q: probabilities, of the same length, each summing to 1 within 1e-9. Static: not differentiated through.
@@ -52,18 +52,18 @@ class DiscretePair(Release):
 
     @classmethod
     def staircase(cls, epsilon: float, gamma: float | None = None) -> "DiscretePair":
-        """The staircase mechanism: noise whose density falls by e^-epsilon once per sensitivity, after a share `gamma`.
+        """The staircase mechanism: its noise density falls by e^-epsilon once per sensitivity, after a share `gamma`.
 
-        Its density at |x| in [k, k + gamma) is a e^(-k E), in [k + gamma, k + 1) a e^(-(k+1) E), the sensitivity being
-        1 and a = (1 - e^-E) / (2 (gamma + e^-E (1 - gamma))) (Geng & Viswanath 2014, "The optimal mechanism in
-        differential privacy"). Its losses are E, 0 and -E. Shifted by d <= 1 the outputs of loss E have the mass a e^-E
-        min(d, 2 gamma) + sum over k >= 1 of a e^(-(k+1) E) d, which grows with d, so that the whole shift is the worst
-        at every epsilon: three outputs, with a loss of 0 for |1 - 2 gamma| a, times e^-E where gamma < 1/2. Rounded
-        towards more loss.
+        With sensitivity 1, its density at |x| in [k, k + gamma) is a e^(-k E), and in [k + gamma, k + 1) it is a
+        e^(-(k+1) E), where a = (1 - e^-E) / (2 (gamma + e^-E (1 - gamma))) (Geng & Viswanath 2014, "The optimal
+        mechanism in differential privacy"). Its losses are E, 0 and -E. If the noise is shifted by d <= 1, the outputs
+        of loss E have the mass a e^-E min(d, 2 gamma) + sum over k >= 1 of a e^(-(k+1) E) d. This grows with d, so that
+        the whole shift is the worst case at every epsilon. There are then three outputs; the one of loss 0 has the mass
+        |1 - 2 gamma| a, times e^-E where gamma < 1/2. Masses are rounded towards more loss.
 
         Args:
           epsilon: float > 0 and at most 300, E.
-          gamma: float in [0, 1]; if not given 1 / (1 + e^(E/2)), which has the least mean absolute error.
+          gamma: float in [0, 1]; if not given, 1 / (1 + e^(E/2)), which has the least mean absolute error.
 
         Raises:
           ValueError: if an argument is out of range.

@@ -13,14 +13,15 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 class EpsilonDelta(Release):
     """One release that is (epsilon, delta)-DP, by whatever means.
 
-    Dominated by a release with four outputs: P = (D, (1-D) e^E / (1+e^E), (1-D) / (1+e^E), 0) against Q, the same in
-    reverse order (Kairouz, Oh & Viswanath 2015, Theorem 2.4): tight for what is known, loose if the release is better
-    than its guarantee. Adjacency: the one in which the guarantee was made.
+    It is dominated by a release with four outputs: P = (D, (1-D) e^E / (1+e^E), (1-D) / (1+e^E), 0) against Q, the same
+    in reverse order (Kairouz, Oh & Viswanath 2015, Theorem 2.4). This is tight for what is known, and loose if the
+    release is better than its guarantee. Adjacency: the one for which the guarantee was made.
 
     Args:
       guaranteed_epsilon: float >= 0, E.
       guaranteed_delta: float in [0, 1], D.
-      neighboring_relation: of the guarantee: "add-or-remove", "replace-one", "zero-out" or a `NeighboringRelation`.
+      neighboring_relation: the adjacency of the guarantee: "add-or-remove", "replace-one", "zero-out" or a
+        `NeighboringRelation`.
 
     Raises:
       ValueError: if a field is out of range.
@@ -55,7 +56,7 @@ class EpsilonDelta(Release):
 
     @property
     def relation(self) -> NeighboringRelation:  # type: ignore[override]
-        """That of the guarantee."""
+        """The adjacency of the guarantee."""
         return NeighboringRelation(self.neighboring_relation)
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""Field specifications: range, words, which way privacy goes; and the fields of nested descriptions, found by name.
+"""Specifications of fields: range, words, effect on privacy; and the fields of nested descriptions, found by name.
 
 A field's specification is written once, where the field is declared, and read wherever the field is used: when a
 mechanism is made, by calibration, by sweeps, on axes and on the command line.
@@ -52,7 +52,7 @@ UNKNOWN = _Unknown()
 
 
 class Privacy(enum.Enum):
-    """Which way privacy goes as a field grows."""
+    """Whether privacy grows or falls as a field grows."""
 
     GROWS = "a larger value is more private"
     FALLS = "a larger value is less private"
@@ -102,17 +102,17 @@ class FieldSpec:
 
     Attributes:
       domain: what it may hold.
-      words: what an axis calls it.
+      words: its name on an axis.
       help: what the command line says about it; empty if `words` are enough.
-      symbol: what stands for its value on the command line.
-      unit: of its values, empty where they have none.
-      privacy: which way privacy goes as it grows; None where it cannot be calibrated.
+      symbol: the placeholder for its value on the command line.
+      unit: the unit of its values, empty where they have none.
+      privacy: whether privacy grows or falls as it grows; None where it cannot be calibrated.
       lowest, highest: the range that a calibration searches.
       start: where such a search begins.
       is_whole: whether it is a count.
       most_field: the field of the same mechanism that it may not exceed, if any.
       is_several: whether it holds a tuple, one number for each part or phase.
-      also: another name by which the constructor takes it and it is found; empty for none.
+      also: another name by which the constructor accepts it and by which it is found; empty for none.
     """
 
     domain: Domain
@@ -154,7 +154,7 @@ class FieldSpec:
         return held if self.is_several and isinstance(held, tuple) else (held,)
 
     def as_numbers(self, held: Any) -> Any:
-        """`held`, with lists and what converts itself to an array (a pandas Series) as NumPy arrays."""
+        """`held`, with lists and objects that convert themselves to arrays (a pandas Series) as NumPy arrays."""
         held = tuple(map(uncut, held)) if self.is_several and isinstance(held, tuple) else uncut(held)
         if self.is_several or type(held) in _PLAIN or isinstance(held, (*_NUMBERS, str)) or held is UNKNOWN:
             return held

@@ -20,18 +20,19 @@ from jaxacct.mechanisms._words import EVERY_STEP, counted
 class FixedBatches(Mechanism):
     """`num_steps` steps, each on a fresh, uniformly random batch of `batch_size` of `num_records` records.
 
-    A record that joins takes the place of another one, so that an output may shift by two clipping norms. Adding or
-    removing a record is exactly Poisson sampling at batch_size / num_records with *half* the noise, and with
-    replacement the sum over the number of copies. Adjacency: add or remove one record, where the larger data set has
-    `num_records` or more; the others by ``neighboring_relation=``.
+    A record that joins takes the place of another one, so that an output may shift by two clipping norms. For a record
+    that is added or removed, a step is exactly Poisson sampling at batch_size / num_records with *half* the noise; with
+    replacement, it is the sum over the number of copies. Adjacency: add or remove one record, where the larger data set
+    has `num_records` or more; the other adjacencies by ``neighboring_relation=``.
 
     Args:
       mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1.
-      num_records: whole number >= 2, made public by such a description.
+      num_records: whole number >= 2, which such a description makes public.
       batch_size: whole number >= 1; below `num_records` without replacement, at most `num_records` with it.
-      num_steps: whole number >= 1, of the whole run. Every question needs it; it may be left out only where `training`
-        counts the steps.
-      with_replacement: whether the records of a batch are drawn one by one from all, so that one may occur twice.
+      num_steps: whole number >= 1, the steps of the whole run. It may be left out only where `training` counts them;
+        every question needs it.
+      with_replacement: whether the records of a batch are drawn one by one from all records, so that one may occur
+        twice.
 
     Raises:
       ValueError: if a field is out of range.
@@ -63,7 +64,7 @@ class FixedBatches(Mechanism):
 
     @property
     def room(self) -> int:  # type: ignore[override]
-        """Without replacement a batch of all records would be no sample."""
+        """1 without replacement, where a batch of all records would be no sample; else 0."""
         return 0 if self.with_replacement else 1
 
     def check(self) -> None:

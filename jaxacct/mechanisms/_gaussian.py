@@ -14,11 +14,11 @@ from jaxacct.mechanisms._words import EVERY_STEP, GAUSSIAN_STEPS
 class Gaussian(Release):
     """One release of a sum of vectors of norm at most C, plus N(0, (noise_multiplier C)^2 I).
 
-    Adjacency: add or remove one record. Tightly dominated, in any dimension, by N(1, sigma^2) against
-    N(0, sigma^2), sigma the noise multiplier.
+    Adjacency: add or remove one record. In any dimension the release is tightly dominated by N(1, sigma^2) against N(0,
+    sigma^2), where sigma is the noise multiplier.
 
     Args:
-      noise_multiplier: float > 0, noise standard deviation over the clipping norm.
+      noise_multiplier: float > 0, the standard deviation of the noise divided by the clipping norm.
 
     Raises:
       ValueError: if `noise_multiplier` is not positive and finite.

@@ -1,4 +1,4 @@
-"""Numbers that must be given before anything is asked: an omitted count would understate the run."""
+"""Numbers that must be given before a question can be answered: an omitted count would understate the run."""
 
 import dataclasses
 from typing import Any

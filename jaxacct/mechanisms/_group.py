@@ -10,9 +10,10 @@ from jaxacct.mechanisms._schedules import Schedule
 
 @description
 class Group(Mechanism):
-    """`mechanism`, for users who contribute up to `size` records: all of a user's are present or absent together.
+    """`mechanism`, for users who contribute up to `size` records: all records of a user are present or absent together.
 
-    Each record takes part as `mechanism` says, independently of the others. Adjacency: add or remove `size` records.
+    Each record takes part as `mechanism` describes, independently of the others. Adjacency: add or remove `size`
+    records.
 
     Args:
       mechanism: what each record takes part in.
@@ -34,7 +35,7 @@ class Group(Mechanism):
 
     @property
     def relation(self) -> NeighboringRelation:  # type: ignore[override]
-        """That of the mechanism, but for several records at once."""
+        """The adjacency of the mechanism, but for several records at once."""
         return NeighboringRelation(self.mechanism.relation)
 
     @property
@@ -44,12 +45,12 @@ class Group(Mechanism):
 
     @property
     def reduction(self) -> str | None:  # type: ignore[override]
-        """Where no pair of a group is known, the records come one after the other."""
+        """Where no dominating pair of a group is known, its records are taken one after the other."""
         return "records that come one after the other"
 
     @property
     def unit_of_privacy(self) -> str:
-        """Whose data the guarantee hides: up to `size` records at once."""
+        """The unit of privacy in words: up to `size` records at once."""
         return f"one user: up to {self.size:.0f} records of one user at once, present or absent together"
 
     def describe(self) -> str:

@@ -12,10 +12,11 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 class Laplace(Release):
     """One release of a number of sensitivity C, plus Laplace noise of scale noise_multiplier C.
 
-    Adjacency: add or remove one record. Dominated by Laplace(1, b) against Laplace(0, b), b the noise multiplier.
+    Adjacency: add or remove one record. The release is dominated by Laplace(1, b) against Laplace(0, b), where b is the
+    noise multiplier.
 
     Args:
-      noise_multiplier: float > 0, scale of the noise over the sensitivity; also `scale`.
+      noise_multiplier: float > 0, the scale of the noise divided by the sensitivity; also `scale`.
 
     Raises:
       ValueError: if `noise_multiplier` is not positive and finite.

@@ -55,7 +55,7 @@ class LocalRandomizer(Randomizer):
 
 @description
 class KaryRandomizedResponse(Randomizer):
-    """Randomized response over `num_categories` values: the true one with odds e^local_epsilon to 1 against any other.
+    """Randomized response over `num_categories` values: the true one has odds e^local_epsilon to 1 against any other.
 
     Args:
       local_epsilon: float >= 0.
@@ -92,8 +92,8 @@ class GaussianReports(Randomizer):
 
     Args:
       noise_multiplier: float > 0.
-      dimension: whole number >= 1, coordinates of the vector: the fewer, the more reports have in common; None for any.
-        Static: not differentiated through.
+      dimension: whole number >= 1, the number of coordinates of the vector: the fewer there are, the more the reports
+        have in common; None for any number. Static: not differentiated through.
 
     Raises:
       ValueError: if a field is out of range.
@@ -132,8 +132,8 @@ class LaplaceReports(Randomizer):
     """A vector of 1-norm at most C with Laplace noise of scale ``scale * C`` in each coordinate.
 
     Args:
-      scale: float > 0, of the noise over the norm.
-      dimension: whole number >= 1, coordinates of the vector. Static: not differentiated through.
+      scale: float > 0, the scale of the noise divided by C.
+      dimension: whole number >= 1, the number of coordinates of the vector. Static: not differentiated through.
 
     Raises:
       ValueError: if a field is out of range.
@@ -161,7 +161,7 @@ class LaplaceReports(Randomizer):
 
     @property
     def local_epsilon(self) -> Any:
-        """The largest log ratio of the densities for two data, 2 / scale: data are at most 2 norms apart."""
+        """The largest log ratio of the densities for any two data, 2 / scale: data are at most 2 norms apart."""
         return 2.0 / self.scale
 
     def describe(self) -> str:

@@ -18,9 +18,10 @@ from jaxacct.special import binomial_masses
 class MixtureOfGaussians(Release):
     """One release of a sum plus N(0, s^2 I), to which the record adds a vector of norm c_i with probability p_i.
 
-    Dominated by sum_i p_i N(c_i, s^2) against N(0, s^2), in any dimension (Choquette-Choo et al. 2024, "Privacy
-    amplification for matrix mechanisms", Corollary 4.7). Poisson sampling is c = (0, 1) with p = (1 - q, q); several
-    records of one user that are sampled independently have binomial p (`Group`). Adjacency: add or remove one record.
+    In any dimension it is dominated by sum_i p_i N(c_i, s^2) against N(0, s^2) (Choquette-Choo et al. 2024, "Privacy
+    amplification for matrix mechanisms", Corollary 4.7). Poisson sampling is c = (0, 1) with p = (1 - q, q); for
+    several records of one user that are sampled independently, p is binomial (`Group`). Adjacency: add or remove one
+    record.
 
     Args:
       noise_multiplier: float > 0, s, in the unit of the sensitivities.
@@ -69,21 +70,21 @@ class MixtureOfGaussians(Release):
     ) -> "MixtureOfGaussians":
         """The `MixtureOfGaussians` of one step of a user with up to `num_records` records, each sampled independently.
 
-        Each record's contribution is clipped to norm 1 separately, so that with n of them in the batch the user adds at
-        most n:
+        The contribution of each record is clipped to norm 1 separately, so that a user with n records in the batch adds
+        at most n:
 
             c_n = n,   p_n = C(m, n) q^n (1 - q)^(m - n),   n = 0, .., m,
 
-        and if at most j are kept, the others being left out of the batch by a choice that other users do not affect,
-        all n > j count as j. A user with fewer records loses less, as their number is stochastically smaller
-        (Choquette-Choo et al. 2024, Corollary 4.7; docs/users.md). Compose it over steps; where users are sampled
-        first, wrap it in `PoissonSampled`. Without a cap it is `Group(PoissonSampled(Gaussian(..), q), m)`.
+        and if at most j are kept, and which ones are left out of the batch is not affected by other users, all n > j
+        count as j. A user with fewer records loses less, since their number in the batch is stochastically smaller
+        (Choquette-Choo et al. 2024, Corollary 4.7; docs/users.md). Compose the result over steps; where users are
+        sampled first, wrap it in `PoissonSampled`. Without a cap it is `Group(PoissonSampled(Gaussian(..), q), m)`.
 
         Args:
-          noise_multiplier: float > 0, noise standard deviation over the clipping norm of a record.
-          num_records: whole number from 1 to 512, m, records of a user at most.
-          sampling_prob: float in [0, 1], q, of each record, in a step.
-          most_records: whole number >= 1, j, of a user's records in a batch; None for no limit.
+          noise_multiplier: float > 0, the standard deviation of the noise divided by the clipping norm of a record.
+          num_records: whole number from 1 to 512, m, the largest number of records of a user.
+          sampling_prob: float in [0, 1], q, the probability that a given record joins a given step.
+          most_records: whole number >= 1, j, the largest number of a user's records in a batch; None for no limit.
 
         Returns:
           The `MixtureOfGaussians` of one step. Adjacency: add or remove one user.
@@ -123,5 +124,5 @@ class MixtureOfGaussians(Release):
         return all(shift == 0.0 for shift, share in pairs if share > 0.0)
 
 
-_MOST_RECORDS = 512  # whose possible numbers in a batch are all listed
+_MOST_RECORDS = 512  # of a user: their possible numbers in a batch are all listed
 _FIXED = ("sensitivities", "probabilities")

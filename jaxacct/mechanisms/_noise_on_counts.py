@@ -12,13 +12,13 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 class DiscreteGaussian(Release):
     """One whole number of sensitivity `sensitivity`, plus integer noise of mass proportional to e^(-x^2 / (2 scale^2)).
 
-    Dominated by the noise around 0 against the same around `sensitivity`: the noise is log-concave, so that thresholds
-    are the best tests and larger shifts are easier to detect. A vector with noise on each coordinate has no such pair:
-    describe it by `ZCdp(sensitivity**2 / (2 * scale**2))`, sensitivity in the L2 norm (Canonne, Kamath & Steinke 2020,
-    Theorem 4). Adjacency: add or remove one record.
+    It is dominated by the noise around 0 against the same noise around `sensitivity`: the noise is log-concave, so that
+    thresholds are the best tests and larger shifts are easier to detect. A vector with noise on each coordinate has no
+    such pair: describe it by `ZCdp(sensitivity**2 / (2 * scale**2))`, with the sensitivity in the L2 norm (Canonne,
+    Kamath & Steinke 2020, Theorem 4). Adjacency: add or remove one record.
 
     Args:
-      scale: float > 0, of the noise; close to its standard deviation if it is above 1.
+      scale: float > 0, the scale of the noise; close to its standard deviation if it is above 1.
       sensitivity: whole number >= 1, by how much one record changes the number.
 
     Raises:
@@ -56,14 +56,14 @@ class DiscreteGaussian(Release):
 class DiscreteLaplace(Release):
     """One release of whole numbers of L1 sensitivity `sensitivity`, each plus noise with mass tanh(a/2) e^(-a |x|).
 
-    Also called the geometric mechanism, a = `noise_parameter` (Ghosh, Roughgarden & Sundararajan 2012). Dominated, in
-    any dimension, by the noise around 0 against the same around `sensitivity`: a shift by 1 has the trade-off function
-    of binary randomized response, a shift by D has that function applied D times, whichever coordinates share the D.
-    Adjacency: add or remove one record.
+    This is also called the geometric mechanism, with a = `noise_parameter` (Ghosh, Roughgarden & Sundararajan 2012). In
+    any dimension it is dominated by the noise around 0 against the same noise around `sensitivity`: a shift by 1 has
+    the trade-off function of binary randomized response, and a shift by D has that function applied D times, however
+    the D is divided among coordinates. Adjacency: add or remove one record.
 
     Args:
       noise_parameter: float >= 0, a: the pure epsilon for a change by 1; 0 hides everything.
-      sensitivity: whole number >= 1, D: by how much one record changes the numbers, absolute values added up.
+      sensitivity: whole number >= 1, D: the sum of the absolute changes that one record makes to the numbers.
 
     Raises:
       ValueError: if a field is out of range.
@@ -98,17 +98,17 @@ class DiscreteLaplace(Release):
 
 @description
 class Skellam(Release):
-    """One whole number of sensitivity `sensitivity`, plus the difference of two Poisson variables of one mean.
+    """One whole number of sensitivity `sensitivity`, plus the difference of two Poisson variables of equal mean.
 
-    This is the noise of sums under secure aggregation: a sum of such noises is such noise again, whose variance is the
-    sum of the variances (Agarwal, Kairouz & Liu 2021, "The Skellam mechanism for differentially private federated
-    learning"). Its mass at x is e^-v I_|x|(v), v the variance. Dominated by the noise around 0 against the same around
-    `sensitivity`: Poisson laws, and so their differences, are log-concave, so that thresholds are the best tests and
-    larger shifts are easier to detect. A vector with noise on each coordinate has no such pair. Adjacency: add or
-    remove one record.
+    This is the noise of sums under secure aggregation: a sum of such noises has a law of the same kind, whose variance
+    is the sum of the variances (Agarwal, Kairouz & Liu 2021, "The Skellam mechanism for differentially private
+    federated learning"). Its mass at x is e^-v I_|x|(v), where v is the variance. It is dominated by the noise around 0
+    against the same noise around `sensitivity`: Poisson laws, and so their differences, are log-concave, so that
+    thresholds are the best tests and larger shifts are easier to detect. A vector with noise on each coordinate has no
+    such pair. Adjacency: add or remove one record.
 
     Args:
-      variance: float > 0, of the noise: twice the mean of the Poisson variables.
+      variance: float > 0, the variance of the noise: twice the mean of the Poisson variables.
       sensitivity: whole number >= 1, by how much one record changes the number.
 
     Raises:

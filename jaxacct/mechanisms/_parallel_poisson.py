@@ -12,15 +12,15 @@ from jaxacct.mechanisms._words import EVERY_STEP, counted
 class ParallelPoisson(Mechanism):
     """`num_steps` steps, in each of which `num_workers` workers draw from the *same* records, each by itself.
 
-    A record that several of them draw contributes once for each: the number of times is binomial, and what it adds to
-    the sum over all workers has a norm of at most that number (`MixtureOfGaussians`). If every worker has records of
-    its own, only one can draw a record, and the run is `PoissonSampled`. If workers share the key of their draws, a
-    record is drawn by all or by none, which is `PoissonSampled` with the noise divided by `num_workers`. Adjacency: add
-    or remove one record.
+    A record that several of them draw contributes once for each of them: the number of times is binomial, and what the
+    record adds to the sum over all workers has a norm of at most that number (`MixtureOfGaussians`). If every worker
+    has records of its own, only one worker can draw a record, and the run is `PoissonSampled`. If workers share the
+    random key of their draws, a record is drawn by all or by none, which is `PoissonSampled` with the noise divided by
+    `num_workers`. Adjacency: add or remove one record.
 
     Args:
       mechanism: `Gaussian`: the noise on the sum over all workers, over the clipping norm of one contribution.
-      sampling_prob: float in [0, 1], with which each worker draws each record in each step.
+      sampling_prob: float in [0, 1], the probability that a given worker draws a given record in a given step.
       num_workers: whole number >= 1.
       num_steps: whole number >= 1.
 

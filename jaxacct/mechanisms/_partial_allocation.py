@@ -14,14 +14,14 @@ from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS
 
 @description
 class PartialAllocation(Mechanism):
-    """The first `steps_done` of an epoch of `num_steps` runs of `mechanism`; each record joins one uniform step of all.
+    """The first `steps_done` of the `num_steps` steps of an epoch in which each record joins one uniformly random step.
 
-    This is what an adversary has seen in mid-epoch: a record's step may still be to come. Adjacency: add or remove one
-    record. Finished epochs are a `RandomAllocation`; `Composed` puts both together.
+    This is what an adversary has seen in the middle of an epoch: a record's step may still be to come. Adjacency: add
+    or remove one record. Finished epochs are a `RandomAllocation`; `Composed` puts the two together.
 
     Args:
       mechanism: what one step releases, as in `RandomAllocation`.
-      num_steps: whole number >= 1, steps t in the epoch.
+      num_steps: whole number >= 1, t, the number of steps in the epoch.
       steps_done: whole number in [1, num_steps].
 
     Raises:

@@ -25,14 +25,15 @@ class PoissonSampled(Mechanism):
     Adjacency: add or remove one record.
 
     Args:
-      mechanism: what one step releases, e.g. `Gaussian`; for several Gaussian releases of the same sampled batch a
-        `Composed`, held as the equivalent single one, 1/sigma^2 the sum of theirs (`Composed.as_one_release`); or a
-        whole epoch, `RandomAllocation` (or the first steps of one, or one with changing noise): records are sampled for
-        the epoch, then allocated to its steps.
+      mechanism: what one step releases, e.g. `Gaussian`. For several Gaussian releases of the same sampled batch, it is
+        a `Composed`, which is held as the equivalent single release (`Composed.as_one_release`): its 1/sigma^2 is the
+        sum of theirs. It may also be a whole epoch, `RandomAllocation` (or the first steps of one, or one with changing
+        noise): records are then sampled for the epoch, and allocated to its steps.
       sampling_prob: float in [0, 1].
-      num_steps: whole number >= 1, of the whole run. Every question needs it; it may be left out only where `training`
-        counts the steps.
-      dataset_size: the number of records it was described for, if to be remembered: `training.batches` compares it.
+      num_steps: whole number >= 1, the steps of the whole run. It may be left out only where `training` counts them;
+        every question needs it.
+      dataset_size: the number of records for which the run is described, if it is to be remembered: `training.batches`
+        compares it with the data.
 
     Raises:
       ValueError: if a field is out of range.
@@ -89,7 +90,7 @@ class PoissonSampled(Mechanism):
 
     @property
     def reduction(self) -> str | None:  # type: ignore[override]
-        """That of an epoch, or None for a single step."""
+        """The reduction of an epoch, or None for a single step."""
         found: str | None = None if self.mechanism.takes_all else self.mechanism.reduction
         return found
 
@@ -135,7 +136,7 @@ class PoissonSampled(Mechanism):
         return self.coins()
 
     def coins(self) -> Coins:
-        """How records are drawn; raises ValueError if what each step runs samples again."""
+        """How records are drawn; raises ValueError if the mechanism of each step samples records itself."""
         self.sampled_once()
         return Coins.of(self.sampling_prob, given(self, "num_steps"))
 

@@ -11,19 +11,19 @@ from jaxacct.mechanisms._fields import Privacy, base, fixed, positive
 
 @description
 class PrivateSelection(Mechanism):
-    """The best of K runs of `mechanism`, K random, and only the best one's output released.
+    """The best of K runs of `mechanism`, where K is random and only the output of the best run is released.
 
-    For tuning hyperparameters: a run draws them at random from a fixed set, trains, and measures the result, all of
-    which `mechanism` must describe; the best run may be chosen by any order of their outputs. K must be drawn from the
-    stated law and stay secret. The law is given by its mean and shape (Papernot & Steinke 2022, "Hyperparameter tuning
-    with Renyi differential privacy", Definition 1): truncated negative binomial, which with shape 1 is geometric and
-    with shape 0 logarithmic; with shape inf it is Poisson, where no run at all releases something fixed. Adjacency:
-    that of `mechanism`.
+    This is for tuning hyperparameters: a run draws them at random from a fixed set, trains, and measures the result,
+    all of which `mechanism` must describe. The best run may be chosen by any order of the outputs. K must be drawn from
+    the stated law and stay secret. The law is given by its mean and shape (Papernot & Steinke 2022, "Hyperparameter
+    tuning with Renyi differential privacy", Definition 1): it is truncated negative binomial, which with shape 1 is
+    geometric and with shape 0 logarithmic; with shape inf it is Poisson, and if there is no run at all, something fixed
+    is released. Adjacency: that of `mechanism`.
 
     Args:
       mechanism: one run.
       mean_runs: float >= 1, the mean of K.
-      shape: float > -1, or inf; fixed, not calibrated.
+      shape: float > -1, or inf; it is fixed and cannot be calibrated.
 
     Raises:
       ValueError: if a field is out of range.
@@ -52,7 +52,7 @@ class PrivateSelection(Mechanism):
 
     @property
     def relation(self) -> NeighboringRelation:  # type: ignore[override]
-        """That of the mechanism."""
+        """The adjacency of the mechanism."""
         return NeighboringRelation(self.mechanism.relation)
 
     @property

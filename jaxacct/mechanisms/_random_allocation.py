@@ -22,7 +22,7 @@ from jaxacct.mechanisms._words import EVERY_STEP, UNIFORM_STEPS, counted, epochs
 class RandomAllocation(Mechanism):
     """`num_epochs` epochs of `num_steps` runs of `mechanism`; in each, a record joins a random set of `num_selected`.
 
-    Also known as balls and bins (num_selected = 1). Sets are drawn afresh in every epoch, independently
+    For num_selected = 1 this is also known as balls and bins. The sets are drawn afresh in every epoch, independently
     for each record. Adjacency: add or remove one record.
 
     Args:
@@ -135,11 +135,11 @@ class RandomAllocation(Mechanism):
         return sets
 
     def releases(self, number: int) -> tuple[Parts, ...]:
-        """Whole epochs if the steps are themselves sampled; otherwise, if one is unfinished, any of these descriptions.
+        """Whole epochs if the steps themselves sample; otherwise, for an unfinished epoch, any of these descriptions.
 
-        The last epoch at its full price; or, the first one with one step a record, by the law of its steps so far; or,
-        while these are fewer than `num_selected`, without any amplification: to know which of them a record joined is
-        no more private (joint convexity), and joining all of them costs the most.
+        The last epoch is charged in full; or, if it is the first and a record joins one step, by the law of its steps
+        so far; or, while these are fewer than `num_selected`, without any amplification: to know which of them a record
+        joined is no more private (joint convexity), and joining all of them costs the most.
         """
         finished, steps_done = divmod(number, self.releases_per_epoch)
         if not steps_done:

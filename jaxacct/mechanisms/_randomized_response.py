@@ -10,10 +10,11 @@ from jaxacct.mechanisms._words import ADAPTIVE
 
 @description
 class RandomizedResponse(Release):
-    """Every user's answer out of `num_categories`, the true one with odds e^local_epsilon to 1 against each other one.
+    """Every user's answer, one of `num_categories`: the true one has odds e^local_epsilon to 1 against each other.
 
-    Unshuffled: the observer knows who sent which answer (`Shuffled` hides it). Adjacency: replace one user's datum. The
-    answer is P = (e^E, 1, 1, ..) / (e^E + k - 1) for one datum and Q = (1, e^E, 1, ..) / (e^E + k - 1) for another.
+    The answers are not shuffled: the observer knows who sent which answer (`Shuffled` hides it). Adjacency: replace one
+    user's datum. The answer has the law P = (e^E, 1, 1, ..) / (e^E + k - 1) for one datum and Q = (1, e^E, 1, ..) /
+    (e^E + k - 1) for another.
 
     Args:
       local_epsilon: float >= 0, E.

@@ -16,11 +16,11 @@ _ROUND_UP = 1.0 + 2.0**-50  # undoes that, with as many roundings again
 
 @description
 class SameBins(RandomAllocation):
-    """The epoch that equals a run of `num_cycles` cycles of `num_steps` steps, a record's step the same in each cycle.
+    """The epoch that equals `num_cycles` cycles of `num_steps` steps where a record joins the same step of each.
 
-    `mechanism` is `Gaussian` with the noise of a step over sqrt(num_cycles): the likelihood ratio of a bin is the
-    product of those of its steps. It is analysed and written as that `RandomAllocation`; what differs is that the run
-    makes num_cycles * num_steps noise releases, and how its batches are drawn.
+    `mechanism` is a `Gaussian` with the noise of a step divided by sqrt(num_cycles): the likelihood ratio of a bin is
+    the product of those of its steps. It is analysed and written as that `RandomAllocation`; what differs is the number
+    of noise releases of the run, num_cycles * num_steps, and how its batches are drawn.
 
     >>> from jaxacct import Gaussian
     >>> from jaxacct.mechanisms._same_bins import SameBins
@@ -39,19 +39,19 @@ class SameBins(RandomAllocation):
         return cls(noise, num_steps, num_cycles=num_cycles)
 
     def signature(self) -> tuple[type, ...]:
-        """That of a `RandomAllocation`."""
+        """The signature of a `RandomAllocation`."""
         return self._plain().signature()
 
     def source(self) -> str:
-        """That of a `RandomAllocation`."""
+        """The code of a `RandomAllocation`."""
         return self._plain().source()
 
     def parameters(self) -> dict[str, Any]:
-        """Those of a `RandomAllocation`."""
+        """The parameters of a `RandomAllocation`."""
         return self._plain().parameters()
 
     def sampling(self) -> Sampling:
-        """Groups of records whose steps come in turn, each of which its records join for certain."""
+        """Groups of records, whose steps come in turn; the records of a group join each of its steps for certain."""
         return Groups.of(Sets.of(self.num_steps, self.num_selected, self.num_epochs), Coins.of(1.0, self.num_cycles))
 
     def noise_schedule(self) -> Schedule:

@@ -14,8 +14,8 @@ class Sampling:
     """What all ways of drawing have in common.
 
     Attributes:
-      period: steps that are drawn together, an epoch.
-      length: steps in all.
+      period: the number of steps that are drawn together, an epoch.
+      length: the number of steps in all.
       rate: probability that a record joins a step.
     """
 
@@ -24,13 +24,13 @@ class Sampling:
     rate: float
 
     def cut(self, num_steps: int) -> "Sampling":
-        """The same with epochs of `num_steps` steps; raises ValueError unless they have that many."""
+        """The same sampling with epochs of `num_steps` steps; raises ValueError unless they have that many."""
         if num_steps != self.period:
             raise ValueError(f"num_steps={num_steps} must be {self.period}, the steps that are drawn together")
         return self
 
     def of_records(self, number: int) -> "Sampling":
-        """The same for a data set of `number` records; raises ValueError if it is described for another size."""
+        """The same sampling for `number` records; raises ValueError if it is described for another number."""
         del number
         return self
 
@@ -129,7 +129,7 @@ class Orders(Sampling):
         return self.size_for(self.num_records or 0)
 
     def cut(self, num_steps: int) -> "Orders":
-        """The same with any number of steps: where an order is cut changes nothing about it."""
+        """The same sampling with any number of steps: where an order is cut changes nothing about it."""
         length = self.length // self.period * num_steps
         return dataclasses.replace(self, period=num_steps, length=length, rate=1.0 / num_steps)
 
@@ -172,7 +172,7 @@ class Fixed(OfPublicNumber):
 
 @dataclasses.dataclass(frozen=True)
 class CutCoins(OfPublicNumber):
-    """As `Coins`, but of more than `most` records a uniform choice of `most` is kept."""
+    """As `Coins`, but if more than `most` records join, a uniformly random choice of `most` is kept."""
 
     @classmethod
     def of(cls, prob: Any, num_records: Any, max_batch_size: Any, num_steps: Any) -> "CutCoins":

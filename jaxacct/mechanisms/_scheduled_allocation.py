@@ -21,8 +21,8 @@ class ScheduledAllocation(Mechanism):
     The step of a record is drawn afresh in every epoch. Adjacency: add or remove one record.
 
     Args:
-      noise_multipliers: float > 0 for each phase, noise standard deviation over the clipping norm; a tuple or list, or
-        one number for one phase. An array inside the tuple is a batch of the noise of that phase.
+      noise_multipliers: float > 0 for each phase, the standard deviation of the noise divided by the clipping norm; a
+        tuple or list, or one number for one phase. An array inside the tuple is a batch of the noise of that phase.
       num_steps: whole number >= 1 for each phase, as a tuple or list (one number is shared by all).
       num_epochs: whole number >= 1.
 

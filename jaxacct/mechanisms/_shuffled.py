@@ -20,7 +20,7 @@ class Shuffled(Mechanism):
       mechanism: the local randomizer: `LocalRandomizer`, `KaryRandomizedResponse`, `GaussianReports`,
         `LaplaceReports`, `DensityReports`, `FiniteRandomizer`.
       num_reports: whole number >= 1, reports in one round.
-      num_epochs: whole number >= 1, rounds, each with a fresh order; also `num_rounds`.
+      num_epochs: whole number >= 1, the number of rounds, each with a fresh order; also `num_rounds`.
 
     Raises:
       ValueError: if a field is out of range.

@@ -21,9 +21,9 @@ class ShuffledBatches(Mechanism):
     This is what most data loaders do. It is often accounted for as Poisson sampling, which it is not: anyone who knows
     the other records knows what each batch would be without the one in question. The upper bound for one epoch is
     theorem SB-6, proved in docs/papers/shuffled_batches.md, and never above that of a record whose batch is known; for
-    several epochs it is composed. It holds in any dimension, and if steps depend on earlier releases. The lower bound
-    is certified by tests of explicit data. Adjacency: one record is replaced by the empty record, which contributes
-    nothing.
+    several epochs it is composed. It holds in any dimension, and also if steps depend on earlier releases. The lower
+    bound is certified by tests on explicit data. Adjacency: one record is replaced by the empty record, which
+    contributes nothing.
 
     Batches have equal sizes; `last_batch` says what happens to records that do not fill one, and `training.batches`
     draws them accordingly. One record that is left out hides the record in question almost as well as all others
@@ -86,7 +86,7 @@ class ShuffledBatches(Mechanism):
           dataset_size: whole number >= 1, records, which such a description makes public.
           batch_size: whole number in [1, dataset_size].
           epochs: whole number >= 1.
-          last_batch: what happens to the rest, if there is one.
+          last_batch: what happens to the remaining records, if there are any.
 
         Raises:
           ValueError: if an argument is out of range.
@@ -172,7 +172,7 @@ def _assumed(how: str, mechanism: Mechanism) -> tuple[str, ...]:
 class PartialShuffledBatches(Mechanism):
     """The first `steps_done` of `num_steps` batches of a shuffled list: an unfinished epoch of `ShuffledBatches`.
 
-    With s < t steps done, the record may be in a later batch, and so may the one whose place it would have: theorem
+    With s < t steps done, the record may be in a later batch, and so may the record whose place it would take: theorem
     SB-7 in docs/papers/shuffled_batches.md. Adjacency: one record is replaced by the empty record.
 
     Args:

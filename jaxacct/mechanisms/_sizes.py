@@ -1,4 +1,4 @@
-"""The size of the data set, where a description was made from it."""
+"""The size of the data set for which a description was made, where it is known."""
 
 import dataclasses
 from typing import Any
@@ -37,7 +37,7 @@ _NUMBERS = ("num_records", "num_reports", "num_users")  # fields that hold the n
 
 
 def number_of_people(mechanism: Any) -> int | None:
-    """How many records, reports or users a mechanism with scalar fields is about; None where nothing says so."""
+    """How many records, reports or users a mechanism with scalar fields is about; None where no field holds it."""
     size, inner = known_size(mechanism), mechanism
     while size is None and inner is not None:
         size = next((int(getattr(inner, name)) for name in _NUMBERS if hasattr(inner, name)), None)

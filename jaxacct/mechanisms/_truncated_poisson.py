@@ -15,19 +15,19 @@ from jaxacct.mechanisms._words import EVERY_STEP, counted
 
 @description
 class TruncatedPoisson(Mechanism):
-    """Poisson sampling with a maximum batch size: of more than `max_batch_size` records a random subset is kept.
+    """Poisson sampling with a maximum batch size: if more than `max_batch_size` records join, a random subset is kept.
 
-    Where the others alone fill a batch, a record that is kept takes the place of another one: a step is Poisson-sampled
-    or, with the probability of a full batch, one of fixed size. Adjacency: add or remove one record, where the larger
-    data set has `num_records`; the others by ``neighboring_relation=``.
+    Where the other records alone fill a batch, a record that is kept takes the place of another one: a step is
+    Poisson-sampled or, with the probability of a full batch, one of fixed size. Adjacency: add or remove one record,
+    where the larger data set has `num_records`; the other adjacencies by ``neighboring_relation=``.
 
     Args:
       mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1.
       sampling_prob: float in [0, 1].
       num_records: whole number >= 1, public.
       max_batch_size: whole number >= 1.
-      num_steps: whole number >= 1, of the whole run. Every question needs it; it may be left out only where `training`
-        counts the steps.
+      num_steps: whole number >= 1, the steps of the whole run. It may be left out only where `training` counts them;
+        every question needs it.
 
     Raises:
       ValueError: if a field is out of range.

@@ -12,8 +12,8 @@ from jaxacct.mechanisms._words import ADAPTIVE, EVERY_STEP
 class ZCdp(Release):
     """One release that is (xi, rho)-zCDP: its Renyi divergences of every order a > 1 are at most xi + rho a.
 
-    Bun & Steinke 2016, Definition 1.1. `Gaussian(s)` is one, with rho = 1 / (2 s^2), and has sharper bounds of its own.
-    Adjacency: add or remove one record.
+    Bun & Steinke 2016, Definition 1.1. `Gaussian(s)` is such a release, with rho = 1 / (2 s^2), and has sharper bounds
+    of its own. Adjacency: add or remove one record.
 
     Args:
       rho: float >= 0.

@@ -2,7 +2,7 @@
 
 Functions take and return float64 arrays, [L] or [N, L] with one column per lane where it matters, and are meant to run
 inside the float64 boundary (`jaxacct._precision`). The tables of factorials, the bisections of plain numbers and the
-outward rounding of sums and products run on the host only; the latter takes and returns plain Python floats.
+outward rounding of sums and products run on the host only; the outward rounding takes and returns Python floats.
 """
 
 from jaxacct.special._binomial import LOG_2PI, binomial_rate, log_binomial_pmf, pmf_rounding

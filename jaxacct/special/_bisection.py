@@ -76,10 +76,11 @@ def bisect_lanes(holds: Callable[[Any], Any], safe: Any, other: Any, *, num_step
 
 
 def crossing(value: Callable[[float], float], low: float, high: float, *, close: float = 1e-6) -> float:
-    """The least point in [low, high] found at which `value`, which falls, is at most 0; `high` if it is not so there.
+    """The least point found in [low, high] at which `value`, which falls, is at most 0; `high` if it is positive there.
 
-    By Chandrupatla's method: inverse quadratic interpolation where three points promise it, else bisection, so that a
-    value may jump or be infinite. It ends where the ends of the bracket are within `close` times the upper one.
+    This is Chandrupatla's method: inverse quadratic interpolation where three points promise it to work, else
+    bisection, so that a value may jump or be infinite. It ends where the ends of the bracket are within `close` times
+    the upper one.
     """
     a, b, at_a, at_b = high, low, value(high), value(low)  # the last point, and the end on the other side
     if at_b <= 0.0:

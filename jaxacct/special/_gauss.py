@@ -13,9 +13,9 @@ def gauss_legendre(num: int) -> tuple[Any, Any]:
     """Nodes [num], ascending, and weights [num] of the Gauss-Legendre rule on [-1, 1], for an even `num` up to 128.
 
     Nodes are right to 2^-52, weights to 2^-46 of themselves; the tests compare them with rules of 40 digits for every
-    length that is used. Found by Newton's method for y = 1 - x on the Legendre polynomials P_k, by the recurrence of
-    their differences, k (P_k - P_(k-1)) = (k - 1) (P_(k-1) - P_(k-2)) - (2 k - 1) y P_(k-1), which is accurate near the
-    ends too. NumPy's own rule asks a linear algebra library for eigenvalues, which starts threads.
+    length that is used. They are found by Newton's method for y = 1 - x on the Legendre polynomials P_k, by the
+    recurrence of their differences, k (P_k - P_(k-1)) = (k - 1) (P_(k-1) - P_(k-2)) - (2 k - 1) y P_(k-1), which is
+    accurate near the ends too. NumPy's own rule calls a linear algebra library for eigenvalues, which starts threads.
 
     >>> from jaxacct.special import gauss_legendre
     >>> nodes, weights = gauss_legendre(2)

@@ -1,7 +1,7 @@
 """Sums and products of masses, rounded to the safe side.
 
 Unlike the rest of `special`, these functions take and return plain Python floats, on the host. A law has one mass at 0
-and one at infinity, and a run of t steps multiplies them t times: to bound the rounding of one step is not enough.
+and one at infinity, and a run of t steps multiplies them t times: bounding the rounding of one step is not enough.
 """
 
 import math

@@ -8,7 +8,7 @@ in `_logspace`, which state 1e-15. XLA's log1p, expm1, sinh and tanh err by more
 If a number >= 0 is computed by steps that err by n ULP in all, without cancellation, it is at least (1 - ULP)^n times
 the true value. `up` multiplies by 1 + k ULP and rounds once more itself, so that its result is no less than the true
 value if (1 + k ULP) (1 - ULP)^(n + 1) >= 1: k = n + 2 is enough for all n below 10^7. So ``up(x, 8)`` covers six
-roundings: say at the call what they are. `down` is the same in the other direction.
+roundings: state at the call what they are. `down` is the same in the other direction.
 
 Not covered are errors of a number's own inputs, subtractions whose operands are rounded, and results below
 `LEAST_NORMAL`, which XLA flushes to 0.

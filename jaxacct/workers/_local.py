@@ -1,4 +1,4 @@
-"""Worker processes on this machine: spawned, never forked after JAX, one thread each; they end with their head."""
+"""Worker processes on this machine: spawned, not forked after JAX, one thread each; they end with the head process."""
 
 import concurrent.futures
 import multiprocessing
@@ -26,9 +26,9 @@ def num_cores() -> int:
 def one_thread() -> None:
     """Limits XLA on the CPU and NumPy to one thread in this process: use it as the initializer of a pool's workers.
 
-    Call it before the process first computes with JAX; afterwards it has no effect. Answers do not depend on the number
-    of threads, only the time does: if there are as many workers as cores, and each has a thread for each core, they
-    compete.
+    Call it before the process first computes with JAX; afterwards it has no effect. Results do not depend on the number
+    of threads, only the running time does: if there are as many workers as cores, and each has a thread for each core,
+    they compete.
 
     >>> from concurrent.futures import ProcessPoolExecutor
     >>> from multiprocessing import get_context

@@ -1,4 +1,4 @@
-"""The loop that sends chunks to an executor, and makes sure that each comes back."""
+"""The loop that sends chunks to an executor, and makes sure that the answer to each comes back."""
 
 import collections
 import contextlib
@@ -99,11 +99,11 @@ class Spread:
     `failed` lists the chunks that failed permanently, and `num_again` counts those that were sent again.
 
     Args:
-      workers: what answers them.
+      workers: the `Workers` that compute them.
       call: ``(chunk) -> answer``, a pure function that can be pickled.
       chunk_at: the chunk with a given number.
       numbers: the numbers of the chunks.
-      size: how many.
+      size: the number of chunks.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Spread:
                 looked = time.monotonic()
                 self._look_after()
 
-    # Out
+    # Sending
 
     def _send(self) -> None:
         while not self._is_hopeless():
@@ -218,7 +218,7 @@ class Spread:
             self._width, self._counted = max(1, num_workers_of(self._executor) or _UNKNOWN_WORKERS), time.monotonic()
         return self._width
 
-    # Back
+    # Receiving
 
     def _taken_in(self, task: _Task) -> Iterator[tuple[int, Any]]:
         try:

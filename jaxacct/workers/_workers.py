@@ -1,4 +1,4 @@
-"""Where chunks are answered: an executor, and how it is used."""
+"""Where chunks are computed: an executor, and how it is used."""
 
 import dataclasses
 import functools
@@ -68,7 +68,7 @@ class Workers:
 
 
 def workers_of(executor: Any) -> Workers | None:
-    """The workers that an argument `executor` means; None for this process alone.
+    """The workers that are meant by an argument `executor`; None for this process alone.
 
     Raises:
       ValueError: if it is not a valid executor.
