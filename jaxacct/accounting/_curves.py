@@ -169,9 +169,9 @@ def pld(
     """The privacy loss distribution of `mechanism` in one direction, certified on one side.
 
     An upper bound dominates the mechanism at every epsilon, also under further composition. A lower bound is dominated
-    by what was analysed (for random allocation with num_selected > 1 that is the reduction of Lemma 3.2; for the sparse
-    vector technique and choices by a score it is the worst pair of each epsilon, which may lie above the mechanism).
-    The discretisation error of both falls with the square of the step of the grid.
+    by what was analysed (for random allocation with num_selected > 1 that is the reduction of Feldman & Shenfeld 2025,
+    Lemma 3.2; for the sparse vector technique and choices by a score it is the worst pair of each epsilon, which may
+    lie above the mechanism). The discretisation error of both falls with the square of the step of the grid.
 
     Args:
       mechanism: a mechanism with concrete scalar fields for which the support matrix names a loss distribution: any

@@ -88,8 +88,8 @@ def epsilon(
 
     Outside traced code `jax.grad` compiles nothing: the value is as sharp as for concrete numbers, and derivatives are
     differences of three certified answers for each number, within 1 % at most settings. With respect to a count they
-    are those of a smooth curve through whole numbers; second derivatives, and derivatives at a number that is 0, are
-    those of the program.
+    are those of a smooth curve through whole numbers. Second derivatives, derivatives at a number that is 0, and more
+    than 256 derivatives at once are those of the program.
 
     With ``on_host=True`` traced code calls the host when it runs (`jax.pure_callback`), and gets the same value and
     derivatives as outside traced code: for every mechanism, with nothing to compile. Such a program waits for the host,

@@ -66,7 +66,7 @@ def _is_wide(found: Found) -> Any:
 def _step(question: Question) -> float:
     """The distance of two rungs, in the logarithm: the default width, or its largest multiple in the question's width.
 
-    So every rung of a coarser question is also one of a finer question, whose answer is then no larger.
+    So every rung is also one at the default width, whose answer is then no larger.
     """
     step = math.log1p(question.query.width)
     return step * max(1, int(math.log1p(question.width) / step))

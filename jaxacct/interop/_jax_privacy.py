@@ -313,7 +313,7 @@ def from_jax_privacy(
     - `CyclicPoissonSampling`: `PoissonSampled` in the steps of one group; with independent groups, `RandomAllocation`
       of that, since a record is allocated to one of them. With sampling_prob=1, independent groups are balls in bins,
       and equal groups (a dataset shuffled once) are full participation, without amplification. A record that is added
-      to equal groups, or removed, takes the place of one that is left over, or changes the size of all groups:
+      to equal groups, or removed, takes the place of one that is then left over, or changes the size of all groups:
       `ReplaceOne` of the former mechanism, in the steps of one group or in all steps.
     - `RandomAllocationSampling`: `RandomAllocation` of k of the steps; with a cycle_length, of k of the steps of one
       group.

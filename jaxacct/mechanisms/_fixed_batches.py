@@ -22,8 +22,8 @@ class FixedBatches(Mechanism):
 
     A record that joins takes the place of another one, so that an output may shift by two clipping norms. For a record
     that is added or removed, a step is exactly Poisson sampling at batch_size / num_records with *half* the noise; with
-    replacement, it is the sum over the number of copies. Adjacency: add or remove one record, where the larger data set
-    has `num_records` or more; the other adjacencies by ``neighboring_relation=``.
+    replacement, it is bounded by a mixture over the number of copies. Adjacency: add or remove one record, where the
+    larger data set has `num_records` or more; the other adjacencies by ``neighboring_relation=``.
 
     Args:
       mechanism: `Gaussian`: what one step releases, of contributions of norm at most 1.
