@@ -33,7 +33,7 @@ class Choice(NamedTuple):
 
 
 def best(query: Query, target: Real, orders: Real, logs: Real) -> tuple[Any, Real]:
-    """The index of the order [L, K] whose moment gives about the least bound; and that bound [L], approximately."""
+    """The index [L] of the order whose moment gives about the least bound, and that bound [L], approximately."""
     constant = np.log(orders) + 2.0
     if query is Query.EPSILON:
         found = (logs - np.log(target)[:, None] - constant) / (orders - 1.0)

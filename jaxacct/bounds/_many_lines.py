@@ -48,15 +48,15 @@ _NEAR_COPIES = {Direction.REMOVE: 0.5, Direction.ADD: 1.0}  # with heavy tails g
 _NARROW, _NARROW_CLIPPED = 9e-4, 1.5e-6  # relative width of ends that are good enough; where rays may do better
 _NOISE, _MOST_STEPS = (0.2, 1e3), 2.0**40  # rounds outside are left to other methods: their grids would be long
 _LEAST_NOISE = 2e-3  # below it the rule of a real moment would have many millions of nodes
-_HEAVY, _HEAVIER = 10.0, 7.0  # below the second, rays were as fast, and sharper; below the first too, unless the
-_SMALL = 0.02  # standard deviation of the loss is below about this: then the orders wanted are beyond those of rays
+# Tails are heavy below _HEAVY, and rays are tried first: they were as fast, and sharper. If the standard deviation of
+# the loss is below about _SMALL, the orders wanted are beyond those of rays, and tails count as heavy below _HEAVIER.
+_HEAVY, _HEAVIER = 10.0, 7.0
+_SMALL = 0.02
 _WIDE, _NUM_WIDE = (0.03, 40.0), 36  # orders a - 1 tried first, times the standard deviation of the composed loss
 _LEAST_ON_RAYS = 0.005  # the least a - 1 tried first where rays are used
 _NEAR = np.geomspace(0.4, 2.6, 34)  # orders a - 1 among which the line is chosen, as multiples of a first guess
-_KNOWN, _HIGHER = (
-    4,
-    1.1,
-)  # every so many of those orders is read off moments on rays, which are remade for lines higher by this factor
+# every so many of those orders is read off moments on rays, which are remade for lines higher by the factor _HIGHER
+_KNOWN, _HIGHER = 4, 1.1
 _LOOKS, _SHORT_OF = 4, 0.7  # times a line is made longer, and below which share of the fall that it was made for
 _TINY = 1e-30  # mass that clipping removes where delta is only guessed
 _LOST = -720.0  # log of a delta that underflows: guesses are right to a few nats

@@ -34,7 +34,9 @@ THEOREM = "the privacy profile of one run, docs/numerics/selection.md; after Kos
 
 # What follows steers tightness only.
 _SHARE = 0.03  # of the work of one question that each question about a run may take
-_NUM_LINES, _LINES = 7, 3.0  # lines e^h u + delta(h) beside the first; how many up to where delta(h) is _LINE of its
+# the number of lines e^h u + delta(h) beside the first, and how many of them lie up to where delta(h) is the share
+# _LINE of its value at the first
+_NUM_LINES, _LINES = 7, 3.0
 _LINE = 0.06
 _NUM_CELLS = 9  # of ranks, by their r
 _NEAR = 0.5  # log of delta(epsilon - r) of one over that of the next cell, where r is largest

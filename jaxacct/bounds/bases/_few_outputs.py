@@ -219,7 +219,7 @@ def law_of_atoms(
     """The law (`RatioLaw`) of finitely many finite values [N] of the log of a ratio, and masses at 0 and infinity.
 
     The value that decides the direction is on the lattice; so is its opposite if the step divides their distance. If
-    that value is rare, in a law from below, the likeliest are gathered in a point: all others take mass from there.
+    that value is rare, in a law from below, the likeliest are gathered in a point, from which all others take mass.
     `name` is the name of the release in error messages.
     """
     check_fits(name, log_values.min(initial=0.0), log_values.max(initial=0.0), step)

@@ -1,8 +1,8 @@
 """Lower bounds for shuffled batches, from explicit data and a test by the sum of scores of all outputs.
 
 docs/papers/shuffled_batches.md, SB-8: all other records contribute the opposite of the one in question. Where batches
-differ in size, or records are left out, what is tested is no better than these data (the batches' shares majorise equal
-ones; a larger share of records that are left out is a contraction).
+differ in size, or records are left out, what is tested is no easier to tell apart than these data (the batches' shares
+majorise equal ones; a larger share of records that are left out is a contraction).
 """
 
 import math
