@@ -17,7 +17,7 @@ def centred_exp(x: Any, y: Any, turn: Callable[[Any], tuple[Any, Any]]) -> tuple
     Computed in real numbers, which XLA's CPU compiler vectorises. Nothing cancels where z is small.
 
     Args:
-      turn: ``(y) -> `` cos y and sin y.
+      turn: a function that returns cos y and sin y.
     """
     size, modulus = jnp.abs(x) + jnp.abs(y), jnp.exp(-x)
     cos, sin = turn(y)
