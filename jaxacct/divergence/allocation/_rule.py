@@ -97,7 +97,7 @@ class Shape(NamedTuple):
     low: float = -9.0  # its ends in g, standard deviations
     high: float = 9.2  # this and `tilt`/sigma
     tilt: float = 1.0
-    digits: float = 36.0  # in log: what it is meant to leave out
+    digits: float = 36.0  # in log: the intended error is this far below 1
 
     def end(self, sigma: Real) -> Real:
         """Approximately the last node."""
