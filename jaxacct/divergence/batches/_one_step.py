@@ -32,7 +32,7 @@ from jaxacct._types import Direction
 from jaxacct.divergence.batches._blanket import FARTHEST, MASS_ERROR, quantile
 from jaxacct.special import ULP, gauss_legendre, log_normal_tail
 
-_WIDTH = 0.05  # of a cell; it steers tightness only
+_WIDTH = 0.05  # of a cell; it affects tightness only
 _NODES = 12  # of Gauss's rule in a cell
 
 

@@ -94,7 +94,7 @@ class AllocatedSteps(NamedTuple):
         return [*every, (self._excess_with_record(near, far), blur / self.rate)]
 
     def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
-        """Bounds [K] by the decay of M; |M_P| is at most its value on the real axis, and at most that of its formula."""
+        """Bounds [K] by the decay of M; |M_P| is at most that on the real axis, and at most its formula's bound."""
         tolerance = log_tolerance + float(np.log(self.rate / self.num_selected))
         found = [relative_polar(*x) for x in self._moments(Nodes(order, 0.0, 1, 0.0), log_tolerance)]
         near, far, with_record = (float(modulus[0] + np.log1p(error[0])) for modulus, _, error in found)

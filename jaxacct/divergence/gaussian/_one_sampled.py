@@ -33,7 +33,7 @@ def _mu(noise_multiplier: jax.Array) -> jax.Array:
 
 
 def _log_mixture(y: jax.Array, prob: jax.Array) -> jax.Array:
-    """log(1 - p + p e^y) [L] for y >= 0, at least 0: to 10 ULP; above y = 600 with a relative error of at most 2^-40."""
+    """log(1 - p + p e^y) [L] for y >= 0, at least 0: within 10 ULP; above y = 600 within 2^-40 of itself."""
     near = y <= _FAR
     some = xp.where(prob > 0, prob, 1.0)
     far = softplus(xp.where(near, 0.0, y) + xp.log(some))

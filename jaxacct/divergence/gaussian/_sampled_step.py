@@ -28,7 +28,8 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _MOST_EXPONENT = 300.0  # e^x is computed up to here, so that its square is a double
-# Any value of these is valid; they affect speed and tightness. angles mu eta tried for the rule, to remove and to add
+# Any value of these is valid; they affect speed and tightness. The first are the angles mu eta tried for the rule, to
+# remove and to add.
 _ANGLES = np.array([1.4, 1.2, 1.0])[:, None], np.array([1.15, 1.0, 0.785])[:, None]
 _LARGEST_SHIFT = 2.0  # largest eta of the rule: rounding is magnified by e^{eta^2/2}
 _LOOSEST = -2.0  # log of the largest error allowed for the rule: the bound on E[R^alpha] by its own nodes needs that
