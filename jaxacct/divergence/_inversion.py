@@ -161,9 +161,9 @@ def _slack(line: Line, of: _Summands, epsilon: Real) -> Real:
 def _aliases(line: Line, moments: LineMoments, epsilon: Real) -> Real:
     """log of a bound on sum over j != 0 of e^{(a-1) j T} delta(eps + j T), [L].
 
-    For j < 0 delta <= 1. For j > 0 delta(e) <= e^{log M(c) - (c-1) e} (1 - 1/c)^(c-1) / c at any order c > 1, and
-    the sum over j converges for c > a; the least bound over the alias orders is taken. The rounding error of a term,
-    sums included, is at most 27 ULP of 1 or of its own size; 32 are added.
+    For j < 0 delta <= 1. For j > 0 delta(e) <= e^{log M(c) - (c-1) e} (1 - 1/c)^(c-1) / c at any order c > 1, and the
+    sum over j converges for c > a; the least bound over the alias orders is taken. The rounding error of a term, sums
+    included, is at most 27 ULP of 1 or of its own size; 32 are added.
     """
     a, c = line.order, line.alias_orders
     constant = (c - 1.0) * log_one_minus_inverse(c) - np.log(c)

@@ -4,15 +4,15 @@ For the pair of either direction and every complex s the moments are integrals o
 
     M(s) = s (s - 1) ( int_0^inf delta(eps) e^{(s-1) eps} d eps + int_0^inf delta'(eps) e^{-s eps} d eps ) + 1,
 
-delta' the profile of the other direction. The two integrals and the 1 are together one integral of delta(eps) e^{(s-1)
-eps} over the real line, since delta(-eps) = 1 - e^-eps + e^-eps delta'(eps). The error of the trapezoid rule of step d
-on it is
+delta' the profile of the other direction. The two integrals and the 1 are together one integral of delta(eps)
+e^{(s-1) eps} over the real line, since delta(-eps) = 1 - e^-eps + e^-eps delta'(eps). The error of the trapezoid rule
+of step d on it is
 
     sum over j != 0 of M(s + 2 pi i j/d) s (s - 1)/((s + 2 pi i j/d)(s - 1 + 2 pi i j/d))
 
-exactly (Poisson summation), and these copies of M are small: the geometric mean of the t ratios is e^{tau g - 1/(2
-sigma^2)}, tau = 1/(sigma sqrt t), and the ratio of X to it is independent of it, so that |M(a + ib)| <= M(a) e^{-(tau
-b)^2/2}. This also bounds the part of a contour beyond its last node.
+exactly (Poisson summation), and these copies of M are small: the geometric mean of the t ratios is
+e^{tau g - 1/(2 sigma^2)}, tau = 1/(sigma sqrt t), and the ratio of X to it is independent of it, so that
+|M(a + ib)| <= M(a) e^{-(tau b)^2/2}. This also bounds the part of a contour beyond its last node.
 
 The profiles of both directions are computed from one vertical line, since E(X-1-x)_+ = E(x - (X-1))_+ - x. The rounds
 of a lane have similar lengths, and one transform of a step's ratio is used for all of them.

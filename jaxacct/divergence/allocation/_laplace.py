@@ -140,11 +140,11 @@ def _right_end(
 
     For s >= S: s^p e^{-sx} <= e^{-Sx/2} s^p e^{-sx/2}, so the part beyond S is at most 1.1 E[(X/2)^-p e^{-SX/2}],
     decreasing in X; X >= G = exp(m + tau z), m = -1/(2 sigma^2), tau = 1/(sigma sqrt t), z standard normal. The
-    expectation is split at z0: below it is the tilted normal tail E[G^-p; z < z0] = e^{-pm + p^2 tau^2/2} Phi(z0 + p
-    tau), above it the exponential at G(z0). E X^-p >= e^{p^2 tau^2/2} (Jensen's inequality after a shift of every z by
-    -p tau/sqrt t), so that e^-45 of it, or of Var X where that is small, is left if SG/2 at z0 is 45 plus the excess of
-    log(E[(G/2)^-p]) over that exponent. For p < 0: s^p <= S^p leaves e^{-Sx} h S^p / (1 - e^{p h}), and x >= G(z0)
-    except with probability Phi(z0).
+    expectation is split at z0: below it is the tilted normal tail
+    E[G^-p; z < z0] = e^{-pm + p^2 tau^2/2} Phi(z0 + p tau), above it the exponential at G(z0).
+    E X^-p >= e^{p^2 tau^2/2} (Jensen's inequality after a shift of every z by -p tau/sqrt t), so that e^-45 of it, or
+    of Var X where that is small, is left if SG/2 at z0 is 45 plus the excess of log(E[(G/2)^-p]) over that exponent.
+    For p < 0: s^p <= S^p leaves e^{-Sx} h S^p / (1 - e^{p h}), and x >= G(z0) except with probability Phi(z0).
     """
     m, tau = -0.5 * 1.0 / (sigma * sigma), 1.0 / (sigma * xp.sqrt(t))
     top = max(p_max, 0.0)
@@ -189,18 +189,18 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
 
     By the trapezoid rule in z with M nodes of step k; Y = exp(z/sigma - 1/(2 sigma^2)).
 
-    * u = s/t <= 1: C = E[e^{-uW} - 1 + uW], a non-negative integrand, phi - e^-s = e^-s expm1(t log1p(C)). On |Im z| <=
-      d <= pi sigma/2 Re(uW) >= -u, so the integrand is at most phi(z) e^{d^2/2} times e^u |uW|^2/2 or 1 + e^u + |uW|,
-      |W| <= Y + 1, E(Y+1)^2 = e^{1/sigma^2} + 3: the grid errs by at most 2.1 e^{d^2/2 - 2 pi d/k} times e^u (u^2/2)
-      (e^{1/sigma^2} + 3) or 1 + e^u + 2u. The part outside the window, [-9.5, 9.5 + 2/sigma] at least, is at most
-      (u^2/2) e^u Phi(-9.5) on the left, and (u^2/2) e^{1/sigma^2} Phi(-9.5) or u E[Y; beyond] on the right, all doubled
-      for the sum.
-    * u > 1: psi = E e^{-uY} itself, with the nodes shifted by -w sigma, w e^w = u/sigma^2. By Jensen's inequality psi
-      >= e^-A, A = w^2 sigma^2/2 + u e^-w at any w. In the strip the modulus is e^{-ucY}, c = cos(d/sigma), at most 1:
-      the grid errs by at most r psi(cu), r = 2.1 e^{d^2/2 - 2 pi d/k}, hence by r; and since c Y(z) = Y(z - D), D =
-      -sigma log c, psi(cu) <= e^{DM - D^2/2} psi(u) + Phi(D - M) at any M > D. The integrand is e^-f with f = z^2/2 +
-      uY convex: beyond an end where it decreases the integral and the sum are at most e^-f/|f'|. Finally e^-s is
-      subtracted, which matters only for small t (phi >= e^-s by Jensen).
+    * u = s/t <= 1: C = E[e^{-uW} - 1 + uW], a non-negative integrand, phi - e^-s = e^-s expm1(t log1p(C)). On
+      |Im z| <= d <= pi sigma/2 Re(uW) >= -u, so the integrand is at most phi(z) e^{d^2/2} times e^u |uW|^2/2 or
+      1 + e^u + |uW|, |W| <= Y + 1, E(Y+1)^2 = e^{1/sigma^2} + 3: the grid errs by at most 2.1 e^{d^2/2 - 2 pi d/k}
+      times e^u (u^2/2) (e^{1/sigma^2} + 3) or 1 + e^u + 2u. The part outside the window, [-9.5, 9.5 + 2/sigma] at
+      least, is at most (u^2/2) e^u Phi(-9.5) on the left, and (u^2/2) e^{1/sigma^2} Phi(-9.5) or u E[Y; beyond] on the
+      right, all doubled for the sum.
+    * u > 1: psi = E e^{-uY} itself, with the nodes shifted by -w sigma, w e^w = u/sigma^2. By Jensen's inequality
+      psi >= e^-A, A = w^2 sigma^2/2 + u e^-w at any w. In the strip the modulus is e^{-ucY}, c = cos(d/sigma), at most
+      1: the grid errs by at most r psi(cu), r = 2.1 e^{d^2/2 - 2 pi d/k}, hence by r; and since c Y(z) = Y(z - D),
+      D = -sigma log c, psi(cu) <= e^{DM - D^2/2} psi(u) + Phi(D - M) at any M > D. The integrand is e^-f with
+      f = z^2/2 + uY convex: beyond an end where it decreases the integral and the sum are at most e^-f/|f'|. Finally
+      e^-s is subtracted, which matters only for small t (phi >= e^-s by Jensen).
     * rounding: a sum of M terms errs by 64 times 2^-50, relative, phi by t times that, and by 2^-50 of the exponents'
       sizes. With the integrand as a density f has a mean of at most 2A + 0.7 (log E e^{-bf} is convex in b), and errs
       by 2^-52 (6 + 2 |z|/sigma + 1/sigma^2 + |log u|) of its size; terms below e^-46 of the sum are negligible.

@@ -1,8 +1,8 @@
 """Complex moments E[X^s], Re s < j, of one round of 1-out-of-t allocation, by its Laplace transform on a ray.
 
 This is for laws with a tail too heavy for `jaxacct.divergence.allocation._clipped_lanes`: few steps with little noise.
-The orders are above 1 (remove direction), or negative with j = 0 (add direction, moments of order 1 - s). With K(u) =
-E[X^j e^{-uX}] and u = e^{v - i theta}, 0 <= theta < pi/2,
+The orders are above 1 (remove direction), or negative with j = 0 (add direction, moments of order 1 - s). With
+K(u) = E[X^j e^{-uX}] and u = e^{v - i theta}, 0 <= theta < pi/2,
 
     M(s) = E X^s = (1/Gamma(j - s)) int u^{j - 1 - s} K(u) du,
 
@@ -11,8 +11,8 @@ sum is *exactly* (Poisson summation) Gamma(j - s) M(s) plus its copies, for w = 
 
     e^{theta w} Gamma(j - s - iw) M(s + iw),    |M(a + ib)| <= M(a) e^{-b^2/(2 sigma^2 t)}
 
-(`jaxacct.divergence.allocation._added_lanes`). The transforms psi_i(u) = E[Y^i e^{-uY}] of one ratio at u/t, with r_i =
-psi_i/psi_0 and X = (1/t) sum Y_i, give, by the recurrence for a power of a power series,
+(`jaxacct.divergence.allocation._added_lanes`). The transforms psi_i(u) = E[Y^i e^{-uY}] of one ratio at u/t, with
+r_i = psi_i/psi_0 and X = (1/t) sum Y_i, give, by the recurrence for a power of a power series,
 
     K(u) = psi_0^t j! d_j,    sum_n d_n x^n = (sum_i c_i x^i)^t,    c_i = r_i/(i! t^i),
     n d_n = sum_{i=1}^n ((t + 1) i - n) c_i d_{n-i}.
@@ -271,11 +271,11 @@ class RayMoments:
     def _log_tails(self, v: Real, angle: float, orders: Real) -> Real:
         """log of upper bounds [A, V] on the terms' sum beyond each `v`, without e^{-angle b}, at real orders a.
 
-        Shifting all g_i by the same i phi sigma leaves e^{t (phi sigma)^2/2} E[X^j e^{-rho c X}], rho >= 1 and c = |u|
-        cos(angle - phi). For j > 0, X^j e^{-rho c X} <= (j/(e eta rho c))^j e^{-(1 - eta) c X}, and the sum of h
-        rho^{-a} over the nodes beyond v is below 1/a. For j = 0 and p = -a the sum of h rho^p e^{-rho c X} is below
-        e^{-cX} where cX >= p + 1, and elsewhere at most (cX)^{-p} (Gamma(p) + h (p/e)^p). X is at least G, lognormal: m
-        = -1/(2 sigma^2), E[G^-p; G < x] = e^{-pm + (p tau)^2/2} Phi((log x - m)/tau + p tau).
+        Shifting all g_i by the same i phi sigma leaves e^{t (phi sigma)^2/2} E[X^j e^{-rho c X}], rho >= 1 and
+        c = |u| cos(angle - phi). For j > 0, X^j e^{-rho c X} <= (j/(e eta rho c))^j e^{-(1 - eta) c X}, and the sum of
+        h rho^{-a} over the nodes beyond v is below 1/a. For j = 0 and p = -a the sum of h rho^p e^{-rho c X} is below
+        e^{-cX} where cX >= p + 1, and elsewhere at most (cX)^{-p} (Gamma(p) + h (p/e)^p). X is at least G, lognormal:
+        m = -1/(2 sigma^2), E[G^-p; G < x] = e^{-pm + (p tau)^2/2} Phi((log x - m)/tau + p tau).
         """
         turns = np.minimum(np.exp(v)[:, None] * self._tau**2 * np.array([0.0, 0.6, 0.8, 1.0]), angle)
         c = np.exp(v)[:, None] * np.cos(angle - turns)
@@ -400,9 +400,9 @@ class RayMoments:
     def _copies(self, order: Real | float, b: Real, log_gammas: Real, log_fall: Real) -> Real:
         """The copies over Gamma(j - s) M(s): k = -3 .. 3, of which the outermost are doubled to bound the rest.
 
-        With p = j - a, |Gamma(p - iy)| falls from y to y' > y by e^{-(pi/2)(y' - y)} (y'/y)^p or more, since Im psi(p +
-        iy) >= pi/2 - arctan(p/y). For b up to w = 2 pi/h y'/y is at most 3/2, so that beyond k = 3 each copy is below
-        half the one before where (pi/2 - theta) w + 5/2 (tau w)^2 >= 2 + 0.45 p; elsewhere there is no bound.
+        With p = j - a, |Gamma(p - iy)| falls from y to y' > y by e^{-(pi/2)(y' - y)} (y'/y)^p or more, since Im
+        psi(p + iy) >= pi/2 - arctan(p/y). For b up to w = 2 pi/h y'/y is at most 3/2, so that beyond k = 3 each copy is
+        below half the one before where (pi/2 - theta) w + 5/2 (tau w)^2 >= 2 + 0.45 p; elsewhere there is no bound.
         """
         spacing = 2.0 * math.pi / self._h
         falls = (0.5 * math.pi - self._angle) * spacing + 2.5 * (self._tau * spacing) ** 2

@@ -50,9 +50,9 @@ def rough_transform(of: Rule, cut: Cut | None, u: Real) -> tuple[Real, Real, Rea
 def log_cut_transform(of: Rule, cut: Cut, u: Real) -> Real:
     """Upper bounds on log E[e^{uW} Q] [L, K] at `u` [L, K], 0 <= u < rate; inf where it overflows.
 
-    The rule has nodes two steps apart, and on the contours of +-top the modulus of e^{uY} Q is at most e^{-(rate - u)
-    cos(top) Y} sum_{j<m} (rate Y)^j/j!, as in `Cut.bounds`, of which twice the mean by the same nodes is taken. Left of
-    the window 0 <= e^-x - 1 + x <= x <= u for x = -u W > 0.
+    The rule has nodes two steps apart, and on the contours of +-top the modulus of e^{uY} Q is at most
+    e^{-(rate - u) cos(top) Y} sum_{j<m} (rate Y)^j/j!, as in `Cut.bounds`, of which twice the mean by the same nodes is
+    taken. Left of the window 0 <= e^-x - 1 + x <= x <= u for x = -u W > 0.
 
     Rounding of the terms E - 1 + x, E = Q e^-x: Q errs by `TABLE_ERROR`, its logarithm by 4 ULP of its two parts, x by
     11 (W by 10), their difference by one and the exponential by 4; a term by 2 ULP of its summands; weights by
@@ -108,9 +108,10 @@ def log_transform(of: Rule, u: Real) -> Real:
 def transform_rounding(of: Rule, u: Real) -> Real:
     """Bound [L, K] on how far rounding lowers `log_transform`: ULP (200 + 1/sigma^2 + Z/2 + 10 u), valid in two cases.
 
-    u <= 1: with x = u W >= -1, e^-x - 1 + x >= 0 errs by ULP (19 |x| + 14), since W is known to 10 ULP of itself, and E
-    |x| <= 2: 52 ULP. A weight errs by ULP (16 + g^2), in the mean by (16 + s^2) e at most, since E g^2 Y = 1 + s^2, s =
-    1/sigma, and E e^-x <= e; the sum of Z/2 terms >= 0 by ULP Z/2 of itself. The logarithm divides by 1 + E[..] >= 1.
+    u <= 1: with x = u W >= -1, e^-x - 1 + x >= 0 errs by ULP (19 |x| + 14), since W is known to 10 ULP of itself, and
+    E |x| <= 2: 52 ULP. A weight errs by ULP (16 + g^2), in the mean by (16 + s^2) e at most, since E g^2 Y = 1 + s^2,
+    s = 1/sigma, and E e^-x <= e; the sum of Z/2 terms >= 0 by ULP Z/2 of itself. The logarithm divides by
+    1 + E[..] >= 1.
 
     u > 1: tilting by e^{-uY} lowers E Y = 1 and leaves E[g^2; g > 0] <= 1/2, and g > -13 in the window: exponents err
     by 8 ULP u in the mean, weights by 16 + 170 ULP, the sum by Z/2, u and the logarithm (at least -u) by an ulp.
@@ -123,8 +124,8 @@ def log_decay(
 ) -> Real:
     """Upper bounds [L, K] on log |E[e^{-uW} Q]|, u = centre + iy, for all y >= `heights` [L, K]; Q is 1 without `cut`.
 
-    If `is_rough`, the result is an approximation and no bound. On the contour of eta, with a = Re(u e^{-i eta}) =
-    centre cos(eta) + y sin(eta), which increases in y,
+    If `is_rough`, the result is an approximation and no bound. On the contour of eta, with
+    a = Re(u e^{-i eta}) = centre cos(eta) + y sin(eta), which increases in y,
 
         |E[e^{-uY} Q]| <= e^{(eta sigma)^2/2} E[e^{-a Y - rate cos(eta) Y} sum_{j<m} (rate Y)^j/j!].
 

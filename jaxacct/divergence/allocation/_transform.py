@@ -43,9 +43,9 @@ def _factor(of: Rule, cut: Cut | None, u: Complex, share: Real) -> _Factor:
     """`_Factor` for `u` [L, U], Re u >= 0 without `cut`, where Q is 1. In norms weights are times `share` [L, Z].
 
     With v + i p the exponent and T = tan(p/2), e is expm1(v) - e^v 2 T^2/(1+T^2) + i e^v 2 T/(1+T^2). Its error is that
-    of v + i p, times e^v, plus a few units of |expm1 v| and e^v |p|, where |expm1 v| <= |e| + e^v |p|. With m = |v| +
-    |p| that is (_ARGUMENT + 2 _FUNCTIONS) e^v m + _FUNCTIONS |e| units at most. Without cutoff e^v <= e^{Re u}, which
-    is used where that is not large.
+    of v + i p, times e^v, plus a few units of |expm1 v| and e^v |p|, where |expm1 v| <= |e| + e^v |p|. With
+    m = |v| + |p| that is (_ARGUMENT + 2 _FUNCTIONS) e^v m + _FUNCTIONS |e| units at most. Without cutoff
+    e^v <= e^{Re u}, which is used where that is not large.
     """
     x = u[:, :, None] * of.turned_w[:, None, :]
     v, p = -x.real, -x.imag

@@ -80,10 +80,10 @@ def clones_of_counts(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(log P[a = j], h_m and about Q[loss > eps] as multiples of P), [N], at e^eps = 1 + `growth`, m = `counts` [N].
 
-    The formula of `clones_upper` by quotients only: tanh(eps/2) = x/(2 + x), x the growth, and (1 - u)/2 = (X - x)/(X
-    (2 + x)), X = e^local - 1, x < X <= e^300. The result is an upper bound (`sign` 1) or a lower one (-1), except for
-    the errors of the tails and some roundings: X is raised or lowered by its error, and the effect of rounding a
-    threshold is added or subtracted.
+    The formula of `clones_upper` by quotients only: tanh(eps/2) = x/(2 + x), x the growth, and
+    (1 - u)/2 = (X - x)/(X (2 + x)), X = e^local - 1, x < X <= e^300. The result is an upper bound (`sign` 1) or a lower
+    one (-1), except for the errors of the tails and some roundings: X is raised or lowered by its error, and the effect
+    of rounding a threshold is added or subtracted.
     """
     found = [
         _of_counts(growth[i : i + _CELLS], local_epsilon, counts[i : i + _CELLS], sign)

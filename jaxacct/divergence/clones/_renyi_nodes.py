@@ -13,10 +13,10 @@ The outcomes left out contribute, with S = E phi = e^(M D):
 * b < b_lo where m <= m_hi: in slices, P[b < top] 2 phi at the end (bottom, m_hi).
 * m < m_lo: the two cases before if m_lo <= a_lo + b_lo; else at most P[m < m_lo] 2 e^(M local_epsilon).
 
-Where the counts are large, sums take every `step`-th m, or b. For a function f on a line with |f(x + i y)| <= e^(k
-y^2 / 2) f(x) such a sum equals that over the integers up to 2 / sinh(2 pi^2 / (step^2 k)) of itself and a multiple of f
-at the ends (the trapezoid rule's contour integral; the sum over the integers is step = 1). Here
-1 / |Gamma(1+x+iy)| <= e^(y^2 / (2x+1)) / Gamma(1+x), and of phi:
+Where the counts are large, sums take every `step`-th m, or b. For a function f on a line with
+|f(x + i y)| <= e^(k y^2 / 2) f(x) such a sum equals that over the integers up to 2 / sinh(2 pi^2 / (step^2 k)) of
+itself and a multiple of f at the ends (the trapezoid rule's contour integral; the sum over the integers is step = 1).
+Here 1 / |Gamma(1+x+iy)| <= e^(y^2 / (2x+1)) / Gamma(1+x), and of phi:
 
 * along b, the mean of phi(u) and phi(-u) is sqrt(1-u^2) cosh((2M+1) atanh u): k = 1/a + 1/b + (1/a^2 + 1/b^2)/2;
 * along m, phi = U^order V^-M / m with U = (1+s) a + (1-s) b and V = (1-s) a + (1+s) b, so that

@@ -140,12 +140,12 @@ def smooth_error(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
     1. The rule's own error, by Poisson summation, with D = 2 pi / step:
        ``sum_j e^{-lam j D} E(Z + j D)_+ + e^{lam j D} E(Z - j D)_+``; the first <= e^{-lam j D} (j D + sd Z), since
        E Z <= 0; the second <= e^{-t j D} phi(lam + t)^n / (e (lam + t)) for any t > 0.
-    2. The part beyond the nodes. With w0, w+, w- the weights of phi's terms at lam, |phi(lam + i y)/phi(lam)|^n <=
-       e^{-n g}, ``g = w0 w+ (1 - cos (1 - u) y) + w0 w- (1 - cos (1 + u) y) + w+ w- (1 - cos 2 y)``. On pi
-       (j - 1/2) <= y <= pi (j + 1/2), either one of the first two angles is more than 1 away from 2 pi Z and g > .4596
-       w0 min(w+, w-), or every 1 - cos a >= .354 a^2 and g >= .354 (V (y - y_j)^2 + K psi_j^2), psi_j the distance of
-       pi (1 - u) j from 2 pi Z, V the variance, K = 4 w0 w+ w- / V. A sum over nodes of a function with one peak is at
-       most its integral plus one peak value.
+    2. The part beyond the nodes. With w0, w+, w- the weights of phi's terms at lam,
+       |phi(lam + i y)/phi(lam)|^n <= e^{-n g}, ``g = w0 w+ (1 - cos (1 - u) y) + w0 w- (1 - cos (1 + u) y) + w+ w-
+       (1 - cos 2 y)``. On pi (j - 1/2) <= y <= pi (j + 1/2), either one of the first two angles is more than 1 away
+       from 2 pi Z and g > .4596 w0 min(w+, w-), or every 1 - cos a >= .354 a^2 and g >= .354 (V
+       (y - y_j)^2 + K psi_j^2), psi_j the distance of pi (1 - u) j from 2 pi Z, V the variance, K = 4 w0 w+ w- / V. A
+       sum over nodes of a function with one peak is at most its integral plus one peak value.
     3. The rounding error of the sum over the nodes: `_rounding`.
     """
     pair, smooth = stop_gradient((pair, smooth))

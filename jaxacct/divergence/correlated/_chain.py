@@ -21,9 +21,9 @@ from jaxacct._types import Direction
 from jaxacct.special import expm1, gauss_legendre, log_normal_tail
 
 _NUM_NODES = 20  # of Gauss's rule in a cell
-# Relative error of each weight: that of the rule is below 1e-15 (docs/numerics/correlated.md), densities err by 2 z^2
-# ULP where z^2 / 2 < 690, Gauss's weights by 2^-46, tails by 32 (1 + z^2) ULP, and the sums in which weights are used
-# by 2^10 ULP.
+# Relative error of each weight: that of the rule is below 1e-15 (docs/numerics/correlated.md), densities err by 2
+# z^2 ULP where z^2 / 2 < 690, Gauss's weights by 2^-46, tails by 32 (1 + z^2) ULP, and the sums in which weights are
+# used by 2^10 ULP.
 _WEIGHTS_ERROR = 2.0**-35
 _LEAST_WEIGHT = 1e-90  # smaller weights are raised to this, so that no product of them is below the normal doubles
 _FARTHEST = 37.0  # standard deviations beyond which a tail is less than `_LEAST_WEIGHT` of the weight it is added to

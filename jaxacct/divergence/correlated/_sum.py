@@ -1,12 +1,12 @@
 """The mean of correlated log-normal variables: upper bounds on E (R - c)_+ and E (c - R)_+, by dynamic programming.
 
-R = e^(Z - a/2) (1/L) sum_b F_b e^(X_b - u/2), X a Markov chain, the factors F_b and Z of `_factor`. The state is (x_b,
-S), S the sum so far, and the recursion runs forward. Both the next x (`_chain`) and S are spread between the nodes of a
-grid, in which the value of the remaining steps is convex: so the result is an upper bound on any grid. S is on [0,
-most), in units of most / n. Mass that reaches most is taken out: without Z the value for REMOVE is linear there, and
-the mean of the remaining steps is added; the value for ADD does not grow, and the remaining steps are left out. With Z
-the same holds at each of its values, except for REMOVE where c e^(a/2 - Z) is above most: there E (S - c)_+ is at most
-E (S - most)_+.
+R = e^(Z - a/2) (1/L) sum_b F_b e^(X_b - u/2), X a Markov chain, the factors F_b and Z of `_factor`. The state is
+(x_b, S), S the sum so far, and the recursion runs forward. Both the next x (`_chain`) and S are spread between the
+nodes of a grid, in which the value of the remaining steps is convex: so the result is an upper bound on any grid. S is
+on [0, most), in units of most / n. Mass that reaches most is taken out: without Z the value for REMOVE is linear there,
+and the mean of the remaining steps is added; the value for ADD does not grow, and the remaining steps are left out.
+With Z the same holds at each of its values, except for REMOVE where c e^(a/2 - Z) is above most: there E (S - c)_+ is
+at most E (S - most)_+.
 
 Floating point: all summands are positive, and weights are raised by 2^-35 (`_chain`, `_factor`), more than the rounding
 error of sums of fewer than 2^17 terms in a step. The relative error of the increments is below `_SUMS`, and c is moved

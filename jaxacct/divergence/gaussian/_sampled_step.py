@@ -192,8 +192,8 @@ class SampledSteps(NamedTuple):
     def excess(self, rule: PowerRule, step: Real, num: int) -> tuple[Complex, Real]:
         """E[R^w] - 1 [R, num] at w = alpha + i step n, n < num, and a bound on its error, at worst inf.
 
-        alpha is the order > 0 (remove) or 1 minus the order < 0 (add). The index of a height is n = n1 B + n2: e^{w
-        L} - 1 = U + V + U V, with U for order and n1, V for n2, so that three products of matrices replace num times as
+        alpha is the order > 0 (remove) or 1 minus the order < 0 (add). The index of a height is n = n1 B + n2: e^{w L}
+        - 1 = U + V + U V, with U for order and n1, V for n2, so that three products of matrices replace num times as
         many exponentials. The bound on rounding, with weights W:
 
         * the exponent w L, |w| of which is at most |alpha| + b: 2^-50 |L| for the product and for L's own rounding,
@@ -355,8 +355,8 @@ class SampledSteps(NamedTuple):
         where alpha' = 0 (remove: that modulus is at most 1) or a - 1 (add), and e^{-y theta} <= e^{-b theta}. So M(a)
         minus the bound is at least E[R^alpha (1 - e^psi)]. The path is tan(t/2) = tau = A p r mu / 2, where
         r = h / (h + A p mu / 2) <= 1 and A = b mu / (1 + mu^2). For small p it is nearly the best path, eta = A p; tau
-        stays below h. Then eta <= 2 tau / mu, eta' <= (2 / mu) tau' = A r^2 p', p' = mu p (1 - p), sin t = 2
-        tau / (1 + tau^2) and 1 - cos t = tau sin t.
+        stays below h. Then eta <= 2 tau / mu, eta' <= (2 / mu) tau' = A r^2 p', p' = mu p (1 - p),
+        sin t = 2 tau / (1 + tau^2) and 1 - cos t = tau sin t.
 
         On a cell of x p, tau and theta increase and r decreases, so that each is bounded from either side by its values
         at the ends. The weight phi R^alpha, whose logarithm has a second derivative of at most 1 + |alpha| mu^2/4 in

@@ -1,7 +1,7 @@
 """The law of an epoch of random allocation: the average X of t likelihood ratios, each a law of points.
 
-X's profile is computed on a grid, from a few vertical lines of its Laplace transform phi(z) = E e^{-z (X - 1)}: with Re
-z = c > 0 the trapezoid rule gives E(x - X)_+, with c < 0 E(X - x)_+, plus positive, convex copies of them. These are
+X's profile is computed on a grid, from a few vertical lines of its Laplace transform phi(z) = E e^{-z (X - 1)}: with
+Re z = c > 0 the trapezoid rule gives E(x - X)_+, with c < 0 E(X - x)_+, plus positive, convex copies of them. These are
 upper bounds as they stand, and their second differences are masses. The part beyond a fixed number of nodes is damped
 by adding another independent normal variable, whose variance affects only tightness. Above its mean X is known to few
 digits where a single large ratio may dominate. So a line for x up to x1 includes only ratios up to t x1; a larger one

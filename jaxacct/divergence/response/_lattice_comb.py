@@ -1,7 +1,8 @@
 """Sums over all integers, computed from every h-th of them: the admissible h, and a bound on the error.
 
-For counts k ~ Bin(n, p) and a function G that is a positive mixture of products ``k (k-1) .. (k-j+1) z^k``, z in [z0,
-1], j <= J, the error of the sum over every h-th count consists of aliases, E[G e^(iwk)] at w = 2 pi l/h, 0 < l < h:
+For counts k ~ Bin(n, p) and a function G that is a positive mixture of products ``k (k-1) .. (k-j+1) z^k``, z in
+[z0, 1], j <= J, the error of the sum over every h-th count consists of aliases, E[G e^(iwk)] at w = 2 pi l/h,
+0 < l < h:
 
     |h sum_m P(mh + c) G(mh + c) - E G| <= sum_l (1 - 4 v' sin(pi l/h)^2)^((n-J)/2) E G <= 3 e^(-2 v sin(pi/h)^2) E G,
 

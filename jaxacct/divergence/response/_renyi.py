@@ -172,8 +172,8 @@ def _log_outside(
 
     Left of the nodes 1 + |a x| + (1+x)^a is at most 2 + a, or 2 - a + e^(-a local_epsilon). Right of them it is at most
     c (1+x)^b, (b, c) = (a, 2) or (1, 2 - a), a log-concave multiple of the masses: a geometric series. Where only every
-    h-th count is summed, the nodes outside are weighted by h. The aliases are then added, those of 1 and of a x (|E x
-    e^(iwk)| is at most twice that of e^(iwk)), and the part of the mixture beyond t0.
+    h-th count is summed, the nodes outside are weighted by h. The aliases are then added, those of 1 and of a x
+    (|E x e^(iwk)| is at most twice that of e^(iwk)), and the part of the mixture beyond t0.
     """
     n, local, prob, rest, slope = setting
     size = xp.abs(power)

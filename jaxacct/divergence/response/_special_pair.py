@@ -1,10 +1,9 @@
 """Special pairs: m clients with one value against m - 1 of them and one with another (Girgis et al. 2021, section 7).
 
-The likelihood ratio of the two histograms is 1 + X/m, X = xi_1 + .. + xi_m independent, E xi = 0,
-e^-eps - 1 <= xi <= e^eps - 1 for any eps-LDP randomizer. Since (1 + X/m)^a is convex in each xi, the law on the two end
-points is the worst: binary randomized response, p = 1/(E + 1), E = e^eps (GI-X1). If a client reports only with
-probability s, xi has that law with probability s and is 0 otherwise; k-ary randomized response is
-s = (E + 1)/(E + k - 1).
+The likelihood ratio of the two histograms is 1 + X/m, X = xi_1 + .. + xi_m independent, E xi = 0, e^-eps -
+1 <= xi <= e^eps - 1 for any eps-LDP randomizer. Since (1 + X/m)^a is convex in each xi, the law on the two end points
+is the worst: binary randomized response, p = 1/(E + 1), E = e^eps (GI-X1). If a client reports only with probability s,
+xi has that law with probability s and is 0 otherwise; k-ary randomized response is s = (E + 1)/(E + k - 1).
 """
 
 from __future__ import annotations

@@ -200,8 +200,8 @@ def tilted_add(key: jax.Array, run: Allocation, tilt: jax.Array, *, tile: Tile) 
 
     `tilt` is a `ChernoffTilt` as an array [3]. Candidates are drawn by rejection until each lane has t acceptances: W
     is convex in g, so its tangent at the mode m bounds the density by a normal one of mean m, and g ~ N(m, 1) is
-    accepted with probability e^(-lambda (W(g) - W(m) (1 + s (g - m)))). The weight psi^t e^(lambda t X) is at most (psi
-    e^(lambda e^-eps))^t wherever the loss -log X exceeds eps.
+    accepted with probability e^(-lambda (W(g) - W(m) (1 + s (g - m)))). The weight psi^t e^(lambda t X) is at most
+    (psi e^(lambda e^-eps))^t wherever the loss -log X exceeds eps.
     """
     s = run.inverse_sigma
     lam, log_psi, mode = tilt

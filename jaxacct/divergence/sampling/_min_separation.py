@@ -6,8 +6,8 @@ the likelihood ratio of the run from step i on, for a record that may join it, i
 
     R_i = (1 - p) R_{i+1} + p e^(X_i - v_i / 2) R_{i+b},    R_i = 1 for i >= n,
 
-and that of the whole run R_0; or, for a process that is stationary at the first step, (R_0 + p
-(R_1 + .. + R_{b-1})) / (1 + (b - 1) p). Samples are plain, with values in [0, 1].
+and that of the whole run R_0; or, for a process that is stationary at the first step,
+(R_0 + p (R_1 + .. + R_{b-1})) / (1 + (b - 1) p). Samples are plain, with values in [0, 1].
 """
 
 from typing import NamedTuple

@@ -246,8 +246,8 @@ def weighted_several(
 ) -> Losses:
     """`Losses` [L] for k = `num_selected` steps by a `ProposalTable`: log X under P (REMOVE), minus that under Q (ADD).
 
-    One uniform number chooses the cell of a coordinate, and its remainder the place in the cell, distributed as under Q
-    (or P), by the inverse of the normal tail. X is that of `several_selected`.
+    One uniform number chooses the cell of a coordinate, and its remainder the place in the cell, distributed as under
+    Q (or P), by the inverse of the normal tail. X is that of `several_selected`.
     """
     s, k = run.inverse_sigma, num_selected
     num_own = k if direction is Direction.REMOVE else 0
