@@ -1,4 +1,4 @@
-"""e^-z - 1 + z at complex z, on lanes: what is left of a likelihood ratio's transform once its mean is taken out."""
+"""e^-z - 1 + z at complex z, on lanes: the summand of a likelihood ratio's transform with its mean subtracted."""
 
 from __future__ import annotations
 

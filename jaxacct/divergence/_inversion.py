@@ -56,8 +56,8 @@ class LineMoments(NamedTuple):
     log_modulus: Real  # [N, L]: log |M| at the nodes
     phase: Real  # [N, L]: the argument of M at the nodes, radians, not reduced to (-pi, pi]
     error: Real  # [N, L]: the relative error of M at the nodes is at most expm1(error)
-    log_alias: Real  # [J, L]: at least log M at the alias orders
-    log_decay: Real  # [K, L]: at least log |M(a + ib) / M(a)|, b from an edge to the next, or beyond the last
+    log_alias: Real  # [J, L]: upper bounds on log M at the alias orders
+    log_decay: Real  # [K, L]: upper bounds on log |M(a + ib) / M(a)|, b from an edge to the next, or beyond the last
 
 
 class _Sum(NamedTuple):
@@ -180,7 +180,7 @@ def _log_geometric(fall: Real) -> Real:
 
 
 def delta_ends(line: Line, moments: LineMoments, epsilon: Real) -> Ends[Real]:
-    """`Ends` [L]: certified lower and upper bounds on log delta at `epsilon` [L]; (-inf, 0) where nothing is known."""
+    """`Ends` [L]: certified lower and upper bounds on log delta at `epsilon` [L]; (-inf, 0) where there are none."""
     return _delta_ends(line, moments, _summands(line, moments), epsilon)
 
 

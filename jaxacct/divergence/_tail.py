@@ -146,7 +146,7 @@ def tail_ends(
     error = float(np.sum(wrong)) + 2.0**-50 * np.abs(thresholds) * float(np.sum(weight * np.hypot(x, b) * b))
 
     shift = moments.log_modulus[0] + grown[0] - x * thresholds
-    slack = 2.0**-48 * (1.0 + sizes[0] + x * np.abs(thresholds))  # beside the error of M at the real axis itself
+    slack = 2.0**-48 * (1.0 + sizes[0] + x * np.abs(thresholds))  # besides the error of M at the real axis itself
     error = error + exp_or_inf(log_rest - (moments.log_modulus[0] + grown[0]))
     # e^shift contains M(x) as computed, by which every term of the sum was divided: no error of M enters twice
     left = -x * (2.0 * math.pi / nodes.step)

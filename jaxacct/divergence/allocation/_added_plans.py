@@ -18,7 +18,7 @@ _NUM_ORDERS = 36  # orders among which the line of a composition is chosen
 _POWERS = (0.4, 60.0)  # their range, less 1, in units of 1 over the standard deviation of the composed loss
 _NEAR, _FAR = 30, 14  # points of the real axis at which transforms are bounded: for the samples, and beyond them
 _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
-TOP = 1.5  # samples serve orders up to this over the line's, less 1
+TOP = 1.5  # samples are used for orders up to this over the line's, less 1
 _DEPTH = 30.0  # in log: samples are taken until they are this far below the largest
 _DIGITS = 28.0  # in log: the truncated part of a line is this far below its largest value
 # lines tried, over the order

@@ -39,7 +39,7 @@ _NUM_G = 1024  # nodes in the Gaussian variable g
 _AT_ONCE = 32  # nodes in v that are processed together
 _BLOCK = 32  # nodes in g that are added up at a time; the bound on rounding in `_log_transforms` relies on short sums
 _G_TAIL = 9.5  # standard deviations to which the window in g extends
-_DECAY = 40.0  # the grid in v ends where about e^-40 of the rest is left out
+_DECAY = 40.0  # the grid in v ends where the part left out is about e^-40 of the rest
 _GROUPS = (3.0, 6.0, math.inf)  # orders between two of these share a table; one for high orders is coarser at low noise
 _COSINES = (0.25, 0.6, 0.9, 0.98)  # cos(d / sigma) of the strips |Im g| <= d tried; the least bound is kept
 

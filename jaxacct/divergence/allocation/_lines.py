@@ -186,7 +186,7 @@ def plain_line(
       steps: n and t, [R, 1].
       centre, spacing: of the lines, over t, [L].
       num: a multiple of `INNER`.
-      log_tail: [R, 1], log of bounds on what lies beyond the last node, at x = 0.
+      log_tail: [R, 1], log of bounds on the part beyond the last node, at x = 0.
       copies: the bounds on the copies.
       lane: the lane of each round.
     """

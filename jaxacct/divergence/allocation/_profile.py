@@ -137,7 +137,7 @@ class AllocationProfile:
             step = value / slope * math.log(value / delta)
             new = max(0.0, x - max(-1.0, min(1.0, step)))
             x, moved = new, abs(new - x)
-            if moved <= max(1e-18, 1e-9 * x):  # what is left is the square of it
+            if moved <= max(1e-18, 1e-9 * x):  # the remaining error is its square
                 break
         return x, slope, error
 

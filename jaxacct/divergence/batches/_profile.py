@@ -50,7 +50,7 @@ class BatchEpoch(NamedTuple):
       num_batches: t >= 1, of the whole epoch.
       steps_done: s <= t, the number of batches that were released.
       has_hidden: whether some records are in no batch that is ever released: those of the batches to come, or left out.
-      goal: about the delta below which answers are of no use; what is left out is a small share of it.
+      goal: approximate delta below which answers are of no use; the part left out is a small share of it.
       replaces: whether the record is replaced by any other one, not by the empty one; then both directions are one.
     """
 

@@ -23,7 +23,7 @@ from jaxacct.special import ULP, gauss_legendre, log_normal_tail
 _WIDTH = 0.02  # of a cell, in standard deviations of the noise
 _LAPLACE_WIDTH, _LEAST_CELLS = 0.01, 64  # of a cell, in scales of the noise, and the least number of cells
 _NODES = 12  # of Gauss's rule in a cell
-MOST_LAPLACE = 30.0  # 1 / scale from which on Laplace reports have next to nothing in common
+MOST_LAPLACE = 30.0  # 1 / scale from which on Laplace reports have hardly anything in common
 
 
 class AntipodalLaw(NamedTuple):

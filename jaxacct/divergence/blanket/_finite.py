@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from jaxacct.divergence.batches._one_step import StepLaw
 from jaxacct.special import ULP
 
-MOST_LOCAL = 60.0  # local epsilon beyond which k-ary randomized response is left to other methods
+MOST_LOCAL = 60.0  # local epsilon up to which k-ary randomized response is handled here
 _MOST_VALUES = 1e5  # the most pairs times outputs that are considered
 # These affect cost and tightness only.
 _LEAST = 1e-200  # a probability below which an output counts as one that is never given

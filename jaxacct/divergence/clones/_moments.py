@@ -294,7 +294,7 @@ class ClonesMoments:
         With `of_integrals` it bounds the distance of the moments from the integrals over the window: the sums are then
         used at height 0 only.
         Rounding: of each weight, by `pmf_rounding` of its two factors, 64 and 90 ULP of the logarithm without the steps
-        (6 more for sums, and what the exponential adds); of a sum of O terms and its four products, O and some; of a
+        (6 more for sums, and those of the exponential); of a sum of O terms and its four products, O and some; of a
         loss, 4 units in s t.
         """
         largest = max(float(t.max(initial=0.0)) for t in (at.loss, at.edge_loss, at.side_loss, at.corner_loss))

@@ -135,7 +135,7 @@ def _log_excess(powers: jax.Array, lane: _Lane) -> jax.Array:
         blocks = xp.ceil(grid.num_columns(last) / _COLUMNS).astype(xp.int32)
         return fori_loop(0, blocks, lambda k, state: next_tile(row, (k * _COLUMNS).astype(xp.float64), state), state)
 
-    zero = 0.0 * lane.num_reports  # of the lane's kind, which says whose loops these are
+    zero = 0.0 * lane.num_reports  # an array of the lane's kind (NumPy or JAX), which decides whose loops are used
     none = xp.zeros(_ROWS * _COLUMNS) + zero
     start = Outcomes(none - xp.inf, none), _Sums(xp.full_like(powers, -1e5) + zero, xp.zeros_like(powers) + zero)
     blocks = xp.ceil(grid.num_rows / _ROWS).astype(xp.int32)

@@ -19,7 +19,8 @@ from jaxacct._types import Direction
 from jaxacct.special import expm1, gauss_legendre, log_normal_tail
 
 _NUM_NODES = 20  # of Gauss's rule in a cell, which is at most `_WIDEST` standard deviations wide
-# Of each weight, relative: as in `_chain`. That of 0 is a difference of two tails, and of the larger one so much.
+# Relative error of each weight, as in `_chain`. The weight of 0 is a difference of two tails: there it is that of the
+# larger one.
 _WEIGHTS_ERROR = 2.0**-35
 # In standard deviations: where the cells begin, and how far beyond the mean under the law weighted by F they end; up to
 # where beyond that mean cells have the requested width; their largest width, from there on.

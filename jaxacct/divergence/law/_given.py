@@ -74,7 +74,7 @@ def _chosen(place: NDArray[Any], mass: NDArray[Any], num: int) -> NDArray[Any]:
     logs = np.log(mass) + tilts[:, None] * place
     wanted = np.cbrt(np.exp(logs - logs.max(axis=1, keepdims=True)) * gap**2)
     wanted = np.mean(wanted / wanted.sum(axis=1, keepdims=True), axis=0) + _EVEN * gap / gap.sum()
-    # a place whose share is that of several points takes one of them, and the others share what is left
+    # a place with the share of several points takes one of them, and the others share the rest
     is_full = np.zeros(place.shape[0], bool)
     for _ in range(_MOST_ROUNDS):
         left = 1.0 - np.count_nonzero(is_full) / num

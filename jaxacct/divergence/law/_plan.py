@@ -33,7 +33,7 @@ class LinePlan(NamedTuple):
     cut: Any  # a ratio beyond it counts as a large one
     centre: Any  # c
     period: Any
-    wanted: Any  # log of the error that the profile may have
+    wanted: Any  # log of the error allowed in the profile
 
 
 def plan(of: Average, tail: Any) -> LinePlan:

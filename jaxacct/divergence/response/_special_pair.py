@@ -91,7 +91,7 @@ def moment_bound_log_excess(
 
 
 def log_scaled_gamma(index: int) -> tuple[float, float]:
-    """log(i Gamma(i/2)) for an integer i >= 1, and the size of its parts: it errs by 6 ULP of that size, and 4.
+    """Two floats: log(i Gamma(i/2)) for an integer i >= 1, and the size of its parts; it errs by 6 ULP of that, and 4.
 
     It is found from the logarithms of integers: 2 (i/2)! for even i, i!! sqrt(pi) / 2^((i-1)/2) for odd ones.
     """

@@ -71,7 +71,7 @@ def conditioned(key: jax.Array, run: Allocation, log_cdf: jax.Array, *, directio
 
 
 # They affect only the variance of the estimates.
-_NUM_HALVINGS = 80  # of the bisections: more than doubles can tell apart
+_NUM_HALVINGS = 80  # of the bisections: beyond the resolution of doubles
 _NUM_SHIFTS = 8  # shifts of a coordinate besides 0
 _LARGEST_SHIFT = 20.0  # in units of sigma; it keeps e^(shift g) finite. Such a coordinate has probability 1e-89
 _LEAST_JUMPS = 0.2  # expected coordinates of each shift in a sample, at least: insurance against a bad fit
