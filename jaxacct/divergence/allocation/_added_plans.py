@@ -140,9 +140,10 @@ def _high_moments(sigma: Real, steps: Real, j: Real) -> Real:
     """Upper bounds on log E X^j [R, J], integer j > `_NUM_SERIES` / 2, where the law of X is narrow.
 
     E X^j = j! t^-j [z^j] f(z)^t, f(z) = sum_i E Y^i z^i / i!, of which only the terms to i = j matter, none of them
-    negative: the coefficient is at most f(r)^t r^-j. At r = j/t, by Stirling's bound, E X^j <= sqrt(2 pi j) e^(1/(12 j)
-    - j) f(r)^t. The logarithm of the ratio of a term of f to the one before is convex in i: if the terms decrease at
-    the first one left out, none of the later ones exceeds both that one and that at i = j.
+    negative: the coefficient is at most f(r)^t r^-j. At r = j/t, by Stirling's bound,
+    E X^j <= sqrt(2 pi j) e^(1/(12 j) - j) f(r)^t. The logarithm of the ratio of a term of f to the one before is convex
+    in i: if the terms decrease at the first one left out, none of the later ones exceeds the larger of that one and the
+    one at i = j.
     """
     i, rate = np.arange(1.0, _NUM_SERIES + 2.0), sigma[:, None] ** -2.0
     log_r = np.log(j / steps[:, None])

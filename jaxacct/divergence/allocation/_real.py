@@ -1,7 +1,7 @@
 """Real expectations of one step's likelihood ratio: transforms on the real axis, masses, bounds on decay.
 
-Positive functions of the real Y are summed over every other node of the rule: on the real axis they are analytic in
-strips of width `top` on both sides, on the contour in a narrower one. Throughout, Q and 1 - Q are the weights of a
+Positive functions of the real Y are summed over every other node of the rule: on the real axis its error is bounded by
+strips of width `top` on both sides, on the contour by a narrower one. Throughout, Q and 1 - Q are the weights of a
 `Cut`.
 
 Shapes: [L] lanes; [L, Z] nodes of the rule; [L, K] points of the real axis.

@@ -71,7 +71,7 @@ def _step_of_others(num_reports: float, scale: float, factor: float) -> float:
 
 
 def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple[NDArray[Any], ...]:
-    """(first, last, log of the mass, an upper bound on the mean's share of the way), each [B, L]; count 0 is a block."""
+    """(first, last, log of the mass, an upper bound on the mean's share of the way), each [B, L]; 0 is a block."""
     some = np.maximum(size, 1.0)
     found = binomial_blocks(some, 0.0 * size + prob, BlockLayout(2, geometric, central))
     none = np.where(size > 0, size * np.log1p(-min(prob, 1.0 - 1e-16)) if prob < 1.0 else -np.inf, 0.0)

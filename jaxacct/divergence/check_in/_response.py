@@ -5,8 +5,8 @@ E = e^local_epsilon. The likelihood ratio of one record being 1 is then 1 + (2 s
 
     delta(eps) = E[(a (c - k r) - (e^eps - 1))_+],   a = 2 sinh(local_epsilon)/n,
 
-in the direction "mixture first", exactly (CI-S21, CI-S23 for this pair). This is a lower bound for any method that
-covers binary randomized response; replace-one adjacency.
+in the direction "mixture first", exactly (CI-S21, CI-S23 for this pair). This is a lower bound on the profile by any
+method that covers binary randomized response; replace-one adjacency.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The trade-off function of the clones pair, and the largest Gaussian trade-off function below it.
+"""The trade-off function of the clones pair, and a Gaussian trade-off function below it.
 
 The trade-off function T(a) is the least type II error of a test at type I error a. It is convex, piecewise linear, its
 own inverse, and the envelope of lines given by the divergence: ``T(a) = max_eps 1 - delta(eps) - e^eps a``. So every

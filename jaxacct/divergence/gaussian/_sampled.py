@@ -31,7 +31,7 @@ from jaxacct.special._namespace import row_at, stop_gradient, with_rows, xp
 
 # The quadrature for real orders. These affect speed and tightness: the errors of the step and the window are added. The
 # bound on rounding does not depend on _NUM_NODES: check it before raising that.
-_MOST_WHOLE = 2048  # orders up to this one have sums over all whole orders, larger ones the triangle inequality
+_MOST_WHOLE = 2048  # up to this order the integer orders are all computed; beyond, the triangle inequality is used
 _NUM_NODES = 512  # nodes in z
 _TAIL_SDS = 9.5  # standard deviations to which the window extends
 _AT_ONCE = 2**15  # numbers in one NumPy array, which is used for several orders at once
