@@ -1,1 +1,1 @@
-"""Kernels for named pairs of distributions; lane functions of float64 arrays that never see a mechanism."""
+"""Divergences between named pairs of distributions: functions of float64 arrays, which know nothing of mechanisms."""

@@ -1,4 +1,4 @@
-"""e^-z - 1 + z at complex z, on lanes: what is left of a likelihood ratio's transform once its mean is taken out."""
+"""e^-z - 1 + z at complex z, on lanes: the summand of a likelihood ratio's transform with its mean subtracted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def centred_exp(x: Any, y: Any, turn: Callable[[Any], tuple[Any, Any]]) -> tuple
     Computed in real numbers, which XLA's CPU compiler vectorises. Nothing cancels where z is small.
 
     Args:
-      turn: ``(y) -> `` cos y and sin y.
+      turn: a function that returns cos y and sin y.
     """
     size, modulus = jnp.abs(x) + jnp.abs(y), jnp.exp(-x)
     cos, sin = turn(y)

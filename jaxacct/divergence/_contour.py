@@ -1,9 +1,10 @@
-"""Choice of the vertical line Re s = a that answers a question about a composition best, for many questions at once.
+"""Choice of the vertical line Re s = a on which a composition's contour integral is cheapest, for many questions.
 
 The contour integral of `jaxacct.divergence._inversion` does not depend on the line, but its cost does: the nodes are
-2 pi / T apart, with T such that the aliases vanish, and extend to where |M(a + ib)| has fallen. Where few steps matter
-(rare participation) the saddle point of the integrand is not the best place. So lines are compared by roughly how many
-nodes they need. Nothing here certifies anything: any line gives valid ends.
+2 pi / T apart, where the period T makes the aliases negligible, and they extend to the height at which |M(a + ib)| has
+decayed. If only a few steps matter (rare participation), the line through the saddle point of the integrand is not the
+best one. So lines are compared by an estimate of the number of nodes that they need. The choice certifies nothing and
+need not be accurate: any line gives valid ends.
 
 Shapes: [L] questions; [K] orders whose moments are known; [C] lines compared; [H] heights.
 """
@@ -21,9 +22,9 @@ _ORDERS = (1e-2, 1e2)  # range of the orders less 1, in units of 1 over the stan
 _HEIGHTS = 9.0 * 2.0 ** np.arange(-3.0, 12.0)  # grid of heights, in the same units
 _LOG_ALIAS = -25.0  # log of the largest alias aimed at, as a share of delta
 LOG_TAIL = -17.0  # log of what may lie beyond the last node, as a share of delta
-_SURELY = 5.0  # in log: how far below that the interpolation between two heights aims
+_SURELY = 5.0  # in log: margin below that at which the interpolation between two heights aims
 _APART = 1.02  # least ratio of an order that bounds aliases to the line's order, both less 1
-_WORST = 12.0  # in log: lines where the integrand is larger than the least one by this are not compared
+_WORST = 12.0  # in log: lines on which the integrand exceeds the least one by more than this are not compared
 _LOG_CONDITION = 15.0  # log of |integrand| / delta above which rounding begins to show
 
 
@@ -33,10 +34,10 @@ class ChosenLines(NamedTuple):
     Attributes:
       order, period: a and T.
       alias_order: an order above a that bounds the aliases.
-      height, highest: about where the nodes end, and the next height of the grid above that.
+      height, highest: approximate height of the last node, and the next height of the grid above that.
       epsilon, log_delta: approximate answers.
-      log_size: log |integrand| on the real axis there.
-      renyi_order: about the order whose moment alone gives the best bound.
+      log_size: log |integrand| on the real axis at the approximate answer.
+      renyi_order: approximately the order whose moment alone gives the best bound.
       usable: whether any line is of use; if not, the other fields are meaningless.
     """
 
@@ -70,13 +71,13 @@ def choose_lines(
     epsilon: Real | None,
     log_delta: Real | None,
 ) -> ChosenLines:
-    """The lines (class `ChosenLines`) that should need the fewest nodes, near the points that are known.
+    """The lines (class `ChosenLines`) that should need the fewest nodes, given approximate answers.
 
     Args:
       orders, logs: [L, K], orders and approximate log M there, inf where it is too large.
       modulus: approximate log |M(a + ib)| [L, C, H] at orders a [L, C] and heights b [L, H].
       scale: [L], 1 over the standard deviation of the composed loss.
-      epsilon, log_delta: [L], what is known of the answers; at least one of the two.
+      epsilon, log_delta: [L], the epsilons and deltas of the questions, as far as known; at least one of the two.
     """
     every, excess = np.arange(len(orders)), orders - 1.0
     if epsilon is None:
@@ -125,9 +126,9 @@ def choose_lines(
 
 
 def _crossing(above: Real, heights: Real) -> tuple[Real, Real]:
-    """Where `above` [L, C, H], which falls with the `heights` [L, H], is 0, and the next height above; [L, C] each.
+    """The height at which `above` [L, C, H], decreasing in the `heights` [L, H], is 0, and the next one; [L, C] each.
 
-    Between two heights it is interpolated linearly in their squares.
+    Between two heights `above` is interpolated linearly in the square of the height.
     """
     falls = above < 0.0
     after = falls.argmax(2)[:, :, None]

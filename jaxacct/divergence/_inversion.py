@@ -5,17 +5,17 @@ Q, and M(s) = E_Q[(dP/dQ)^s] is the product of its rounds' moments. For a > 1 (R
 
     delta(eps) = (1/2 pi i) int_{Re s = a} M(s) e^{eps (1 - s)} / (s (s - 1)) ds.
 
-The trapezoid rule with step h = 2 pi / T commits no other error than aliases (Poisson summation): the sum is
-*exactly*
+The only discretisation error of the trapezoid rule with step h = 2 pi / T is aliasing (Poisson summation): the infinite
+sum is *exactly*
 
     sum_j e^{(a - 1) j T} delta(eps + j T),    j over all integers,
 
 every term of which is non-negative. The term j = 0 is delta(eps); the others are the aliases, each with an elementary
-bound. So the sum is an upper bound, and the sum less the bounds on the aliases a lower one. Two errors remain: the
-nodes left out beyond the last one, bounded by how far |M| has decayed there, and rounding. Renyi accounting is the
-saddle-point bound on this integral.
+bound. So the sum is an upper bound on delta(eps), and the sum less the bounds on the aliases is a lower bound. Two
+errors remain: truncation, that is, the nodes left out beyond the last one, which is bounded by the decay of |M|; and
+rounding. Renyi accounting is the saddle-point bound on this integral.
 
-NumPy, on the host.
+All of this is computed by NumPy on the host.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import numpy as np
 from jaxacct._types import Ends
 from jaxacct.special import ULP, cos_and_sin, log_one_minus_inverse, rows_times, turn
 
-# All of these steer speed and tightness only: every end is certified whatever they are.
+# All of these affect speed and tightness only: every end is certified whatever their values.
 ALIAS_FACTORS = (1.1, 1.25, 1.5, 2.0)  # (c - 1) / (a - 1): orders c whose moments bound the aliases j > 0
-_MOST_NEWTON = 60  # Newton's steps towards epsilon
+_MOST_NEWTON = 60  # largest number of Newton steps towards epsilon
 _STANDS_STILL = 1e-13  # relative: a smaller step ends Newton's method
-_MISSED = 0.01  # as does a residual below this share of the bound on the sum's error
+_MISSED = 0.01  # a residual below this share of the bound on the sum's error ends it too
 _LONG = 2048  # number of nodes of a single line above which the nodes' phase factors are products of a few
 _SLACKS = (1.0, 1e2, 1e4, 1e6)  # distances from Newton's root, over its estimated error, at which an end is tried
 
@@ -56,8 +56,8 @@ class LineMoments(NamedTuple):
     log_modulus: Real  # [N, L]: log |M| at the nodes
     phase: Real  # [N, L]: the argument of M at the nodes, radians, not reduced to (-pi, pi]
     error: Real  # [N, L]: the relative error of M at the nodes is at most expm1(error)
-    log_alias: Real  # [J, L]: at least log M at the alias orders
-    log_decay: Real  # [K, L]: at least log |M(a + ib) / M(a)|, b from an edge to the next, or beyond the last
+    log_alias: Real  # [J, L]: upper bounds on log M at the alias orders
+    log_decay: Real  # [K, L]: upper bounds on log |M(a + ib) / M(a)|, b from an edge to the next, or beyond the last
 
 
 class _Sum(NamedTuple):
@@ -75,9 +75,9 @@ class _Summands(NamedTuple):
     phase: Real  # [N, L]
     real: Real  # [N, L]: M(s) / (s (s - 1)) without the phase of M, times the step over pi
     imag: Real  # [N, L]
-    error: Real  # [L]: how far rounding, the moments' errors and the nodes left out may move the sum
-    error_rate: Real  # [L]: the same, for each unit of epsilon
-    table: Any  # None, or real + i imag times the phase of M, at the nodes of one long lane row by row [R, C]
+    error: Real  # [L]: bound on the error of the sum by rounding, by the moments' errors and by the nodes left out
+    error_rate: Real  # [L]: the part of this bound that grows with epsilon, per unit of epsilon
+    table: Any  # None, or real + i imag times the phase factor of M, at the nodes of one long lane row by row [R, C]
 
 
 def _summands(line: Line, moments: LineMoments) -> _Summands:
@@ -114,9 +114,9 @@ def _added_up(terms: Any) -> Any:
 
 
 def _trapezoid(line: Line, of: _Summands, epsilon: Real) -> _Sum:
-    """The sum, its derivative in epsilon, and how far the exact sum, aliases included, may lie from it.
+    """The sum, its derivative in epsilon, and a bound on its distance from the exact sum, aliases included.
 
-    All of it [L] and divided by e^shift (`_shift`).
+    Each is [L] and divided by e^shift (`_shift`).
     """
     if of.table is not None:
         value, slope = _by_table(line, of.table, epsilon)
@@ -132,7 +132,10 @@ def _trapezoid(line: Line, of: _Summands, epsilon: Real) -> _Sum:
 
 
 def _by_table(line: Line, table: Any, epsilon: Any) -> tuple[Any, Any]:
-    """The sum and its derivative at each of `epsilon` [P], one lane: a node's turn is its row's times its column's."""
+    """The sum and its derivative at each of `epsilon` [P], for one lane.
+
+    The phase factor of a node is that of its row times that of its column.
+    """
     step = line.heights[1, 0]
     rows, columns = (np.arange(n) for n in table.shape)
     by_column, by_row = (turn(-np.multiply.outer(epsilon, step * n)) for n in (columns, table.shape[1] * rows))
@@ -146,21 +149,21 @@ def _by_table(line: Line, table: Any, epsilon: Any) -> tuple[Any, Any]:
 
 
 def _shift(line: Line, of: _Summands, epsilon: Real) -> Real:
-    """log M(a) + eps (1 - a), [L]: the logarithm of the size of what is summed."""
+    """log M(a) + eps (1 - a), [L]: the logarithm of the size of the summands."""
     return of.log_scale + epsilon * (1.0 - line.order)
 
 
 def _slack(line: Line, of: _Summands, epsilon: Real) -> Real:
-    """Bound [L] on the rounding error of the shift and of a logarithm near it: the shift's terms may far exceed it."""
+    """Bound [L] on the rounding error of the shift, whose terms may far exceed it, and of a logarithm near it."""
     return 2.0**-48 * (1.0 + np.abs(of.log_scale) + np.abs(epsilon) * (line.order - 1.0))
 
 
 def _aliases(line: Line, moments: LineMoments, epsilon: Real) -> Real:
     """log of a bound on sum over j != 0 of e^{(a-1) j T} delta(eps + j T), [L].
 
-    For j < 0 delta <= 1. For j > 0 delta(e) <= e^{log M(c) - (c-1) e} (1 - 1/c)^(c-1) / c at any order c > 1, and
-    the sum over j converges for c > a; the least over the alias orders is taken. No term errs by more than 27 ULP of 1
-    or of its own size, sums included; 32 are added.
+    For j < 0 delta <= 1. For j > 0 delta(e) <= e^{log M(c) - (c-1) e} (1 - 1/c)^(c-1) / c at any order c > 1, and the
+    sum over j converges for c > a; the least bound over the alias orders is taken. The rounding error of a term, sums
+    included, is at most 27 ULP of 1 or of its own size; 32 are added.
     """
     a, c = line.order, line.alias_orders
     constant = (c - 1.0) * log_one_minus_inverse(c) - np.log(c)
@@ -177,7 +180,7 @@ def _log_geometric(fall: Real) -> Real:
 
 
 def delta_ends(line: Line, moments: LineMoments, epsilon: Real) -> Ends[Real]:
-    """`Ends` [L]: certified lower and upper bounds on log delta at `epsilon` [L]; (-inf, 0) where nothing is known."""
+    """`Ends` [L]: certified lower and upper bounds on log delta at `epsilon` [L]; (-inf, 0) where there are none."""
     return _delta_ends(line, moments, _summands(line, moments), epsilon)
 
 
@@ -196,10 +199,10 @@ def _delta_ends(line: Line, moments: LineMoments, of: _Summands, epsilon: Real) 
 def epsilon_ends(line: Line, moments: LineMoments, log_delta: Real, start: Real) -> Ends[Real]:
     """`Ends` [L]: certified bounds on the least epsilon >= 0 with delta(epsilon) <= exp(`log_delta`) [L].
 
-    Newton's method on log delta from `start` [L] finds a root, which certifies nothing. Then `delta_ends` is asked at
-    several distances on either side of it, and at 0. The upper end is the least point at which the upper bound on delta
-    is at most the target, inf if there is none; the lower end is the largest at which the lower bound on delta is at
-    least the target, 0 if there is none.
+    Newton's method on log delta from `start` [L] finds a root, which certifies nothing. Then `delta_ends` is evaluated
+    at several distances on either side of the root, and at 0. The upper end is the least point at which the upper bound
+    on delta is at most the target, inf if there is none; the lower end is the largest point at which the lower bound on
+    delta is at least the target, 0 if there is none.
     """
     of = _summands(line, moments)
 
@@ -214,7 +217,7 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: Real, start: Real)
         # at the root itself rounding may point out of the bracket
         inside = usable & (moved >= low * (1.0 - 2.0**-40)) & (moved <= high * (1.0 + 2.0**-40))
         moved = np.where(inside, np.clip(moved, low, high), 0.5 * (low + high))
-        # it stops where a point stands still
+        # the iteration stops where a point no longer moves
         missing = np.abs(np.expm1(-residual)) * found.value
         moved = np.where(usable & (missing <= _MISSED * found.error), epsilon, moved)
         return low, high, moved
@@ -245,7 +248,7 @@ def epsilon_ends(line: Line, moments: LineMoments, log_delta: Real, start: Real)
 
 
 def _first_that_hold(ends: Any, outer: Any, inner: Any, log_delta: Any) -> Ends[Any]:
-    """The least of `outer` [.., L], increasing from 0, and the largest of `inner`, that certify; tries few."""
+    """The least of `outer` [.., L], increasing from 0, and the largest of `inner` that are certified; few are tried."""
     upper, lower = np.full(outer.shape[1], np.inf), np.zeros(outer.shape[1])
     for row in outer[1:]:
         upper = np.where((upper == np.inf) & (ends(row).upper <= log_delta), row, upper)

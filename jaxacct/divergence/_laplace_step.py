@@ -1,12 +1,14 @@
 """Complex moments of Laplace releases, Poisson-sampled or not, on the host, for contours of any length.
 
 With x = 1/b, under Q the loss v of the release is -x with probability 1/2, x with probability e^-x / 2, and between
-them it has the density e^(-(v + x)/2) / 4. R = 1 - q + q e^v is the likelihood ratio of a step that is sampled with
-probability q, and L = log R. The remove direction needs M(s) = E[R^s], the add direction M(s) = E[R^(1-s)], s = a + ib
-with a > 1 and b >= 0. Both are E[R^w], w = alpha + ib, alpha = a or 1 - a; the second up to complex conjugation.
+these two atoms it has the density e^(-(v + x)/2) / 4. R = 1 - q + q e^v is the likelihood ratio of a step that is
+sampled with probability q, and L = log R. The remove direction needs M(s) = E[R^s] and the add direction
+M(s) = E[R^(1-s)], with s = a + ib, a > 1 and b >= 0. Both are E[R^w] with w = alpha + ib and alpha = a or 1 - a; the
+second up to complex conjugation.
 
-The atoms do not decay with the height b, but the density between them does: |M(a + iy)|^T falls to the share of the
-T-fold composition, tilted by a, in which every loss is an atom. Where that share is negligible the contour is short.
+The atoms' part of M does not decay with the height b, but that of the density between them does: |M(a + iy)|^T falls to
+the share of the T-fold composition, tilted by a, in which every loss is an atom. If that share is negligible, the
+contour is short.
 
 Shapes: [R] different steps, each of one direction.
 """
@@ -20,25 +22,25 @@ from jaxacct.special import gauss_legendre, rows_times, rows_times_rows, turn
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-MOST_LOSS = 32.0  # largest 1/b for which moments are computed: a rule for more would be long
+MOST_LOSS = 32.0  # largest 1/b for which moments are computed: above it the quadrature rule would be long
 _NUM_NODES = (16, 24, 32, 48, 64, 96, 128)  # of the rule between the atoms: any value is valid
 _TURNS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 1.8, 2.2, 2.6, 2.9)  # half heights of ellipses, below pi
 _NUM_ARCS = 24  # arcs on which each ellipse is bounded: any value is valid, as are other half heights
 _NUM_BLOCKS = 8  # of heights, each with its own bound on the rule's error: any value is valid
-_NUM_CELLS = 128  # cells between the atoms behind a bound of the decay: any value is valid
-_RESOLVED = 320.0  # height times the range of L up to which the longest rule is of use: steers cost only
-# Error of a sum over nodes, relative to the sum of its terms' sizes. In a term: two turns of 23 ULP each in modulus,
-# their product, an exponential and the logarithm of its weight, of the rule's by 2^-46 and of x <= 32 by some ULP
-# each; the sum of 130 terms in any order: below 2^-44.
+_NUM_CELLS = 128  # cells between the atoms by which the decay is bounded: any value is valid
+_RESOLVED = 320.0  # height times the range of L up to which the longest rule is of use: affects cost only
+# Error of a sum over nodes, relative to the sum of its terms' sizes. A term has errors in two phase factors, 23 ULP
+# each in modulus, in their product, in an exponential and in the logarithm of its weight, where the rule's weight errs
+# by 2^-46 and x <= 32 by some ULP each; with the sum of 130 terms in any order this is below 2^-44.
 _ROUNDING = 2.0**-44
 
 
 class _Law(NamedTuple):
-    """The law of L on a rule's nodes, which are sorted: the two atoms are the first and the last.
+    """The law of L on a rule's nodes, in increasing order: the two atoms are the first and the last node.
 
     Attributes:
-      log_weights: [R, N + 2].
-      levels: [R, N + 2], L.
+      log_weights: [R, N + 2], the logarithms of the weights.
+      levels: [R, N + 2], the values of L.
       blur: [R, N + 2], bound on the error of a level, in units of 2^-50.
     """
 
@@ -48,14 +50,14 @@ class _Law(NamedTuple):
 
 
 class LaplaceRule(NamedTuple):
-    """A rule between the atoms for moments of one order.
+    """A quadrature rule between the atoms for moments of one order.
 
     Attributes:
-      order, height: [R], a, and the height up to which the rule is meant to serve.
-      law: the law on it.
-      log_errors: [R, K], log of its error up to the end of each of K equal parts of the height.
-      log_moment: [R], log M(a) by it.
-      weights: [R, N + 2], the share of each node in that.
+      order, height: [R], a, and the height up to which the rule is meant to be used.
+      law: the law of L on its nodes.
+      log_errors: [R, K], log of the rule's error up to the end of each of K equal parts of the height.
+      log_moment: [R], log M(a) by the rule.
+      weights: [R, N + 2], the share of each node in M(a).
     """
 
     order: Real
@@ -66,7 +68,7 @@ class LaplaceRule(NamedTuple):
     weights: Real
 
     def at(self, some: Any) -> "LaplaceRule":
-        """The rule of some of the steps."""
+        """The rule for some of the steps."""
         law = _Law(*(x[some] for x in self.law))
         return LaplaceRule(self.order[some], self.height[some], law, *(x[some] for x in self[3:]))
 
@@ -86,7 +88,7 @@ class LaplaceSteps(NamedTuple):
         return np.where(self.adds.reshape(-1, *(1,) * (order.ndim - 1)), 1.0 - order, order)
 
     def at(self, some: Any) -> "LaplaceSteps":
-        """Some of them."""
+        """Some of the steps."""
         return LaplaceSteps(*(x[some] for x in self))
 
     @property
@@ -104,7 +106,7 @@ class LaplaceSteps(NamedTuple):
 
     @property
     def highest(self) -> Real:
-        """About the height up to which the longest rule resolves moments [R]."""
+        """Approximate height up to which the longest rule resolves moments [R]."""
         low, high = _levels(np.stack([-self.largest, self.largest]), self.sampling_prob)
         return _RESOLVED / np.maximum(high - low, 1e-300)
 
@@ -118,20 +120,20 @@ class LaplaceSteps(NamedTuple):
         return top + np.log(np.exp(exponents - top[:, :, None]).sum(axis=2))
 
     def rough_modulus(self, orders: Real, heights: Real) -> Real:
-        """Approximate largest log |M(a + iy)| [R, A, H] over y >= b, at `orders` [R, A] and `heights` b [R, H]."""
+        """Approximate largest log |M(a + iy)| [R, A, H] over y >= b, for `orders` a [R, A] and `heights` b [R, H]."""
         rough = self.rough(orders)
         return rough[:, :, None] + np.log(np.minimum(self._share_left(orders, rough, heights), 1.0))
 
     # Certified values
 
     def moments(self, rule: LaplaceRule, step: Real, num: int) -> tuple[Real, Real, Real]:
-        """(log |M|, arg M, e) [R, num] at s = order + i step n, n < num: M errs by at most expm1(e), relative.
+        """(log |M|, arg M, e) [R, num] at s = order + i step n, n < num: the relative error of M is at most expm1(e).
 
-        The heights factor as n = n1 B + n2, so that one product of matrices takes the place of num times as many
+        The index of a height is written n = n1 B + n2, so that one product of matrices replaces num times as many
         exponentials. In units of M(a), a sum of terms whose sizes add up to 1 errs by `_ROUNDING` and, through the
         exponents w L, by |w| 2^-50 times the mean of `blur`; the error of the rule is added. Where this total error E
-        is half the sum or more, the moment is below 3 E, and below 1: the lesser of the two takes its place, and errs
-        by at most twice itself, expm1(log 3). The heights must not exceed the rule's.
+        is half the sum or more, the moment is below 3 E, and below 1: the lesser of the two replaces it, with a
+        relative error of at most 2 = expm1(log 3). The heights must not exceed the rule's.
         """
         law, step = rule.law, step[:, None]
         heights: Real = step * np.arange(num, dtype=np.float64)
@@ -140,7 +142,7 @@ class LaplaceSteps(NamedTuple):
         fine = step * np.arange(rows)
         by_coarse, by_fine = (turn(b[:, :, None] * law.levels[:, None, :]) for b in (coarse, fine))
         total = rows_times_rows(by_coarse * rule.weights[:, None, :], by_fine).reshape(len(step), -1)[:, :num]
-        # the rule errs less at smaller heights
+        # the rule's error is smaller at smaller heights
         num_blocks = rule.log_errors.shape[1]
         part = np.maximum(rule.height[:, None], 1e-300) / num_blocks
         block = np.minimum(heights / part, num_blocks - 1.0).astype(int)
@@ -157,7 +159,7 @@ class LaplaceSteps(NamedTuple):
         return log_moment + log_size, phase, slack + 2.0**-50 * np.abs(phase)
 
     def real_moment(self, rule: LaplaceRule) -> Real:
-        """Upper bound on log M(a) [R]; inf where little is known."""
+        """Upper bound on log M(a) [R]; inf where the rule's error is too large."""
         error = self._real_error(rule)
         found = rule.log_moment + 2.0**-50 * (4.0 + np.abs(rule.log_moment))
         return np.where(error < 0.5, found - np.log1p(-np.minimum(error, 0.5)), math.inf)
@@ -165,7 +167,7 @@ class LaplaceSteps(NamedTuple):
     def decay(self, rule: LaplaceRule, log_moment: Real, heights: Real) -> Real:
         """Upper bounds [R, K] on log |M(a + iy) / M(a)|, each for every y >= its height b, `heights` [R, K].
 
-        The atoms' share of M(a), and for what lies between them (`_share_left`) at most that at b.
+        A bound is the atoms' share of M(a), plus the bound at b for the part between them (`_share_left`).
         """
         del log_moment  # an upper bound; a lower one is needed here
         error = self._real_error(rule)[:, None]
@@ -176,12 +178,13 @@ class LaplaceSteps(NamedTuple):
     def _share_left(self, orders: Real, log_moments: Real, heights: Real) -> Real:
         """Upper bound, to 2^-30 of itself, on |M(a + iy)| / M(a) [R, A, K] over y >= b, `heights` [R, K].
 
-        `log_moments` [R, A] is log M(a). Three parts add up: the atoms, what lies between them up to some v0, and above
-        it the integral of G e^(iyL) over L, with the density G = e^(-(v + x)/2) R^alpha / (4 p), p = q e^v / R = dL/dv.
-        Per unit of v, log G rises by (alpha + 1) p - 3/2, and p rises: G falls, rises, or falls and then rises. Where G
-        is monotone the integral is at most 2/y times its larger end: G is a mixture of indicators of intervals up to
-        that end (second mean value theorem). The best v0 of a grid is taken. The mass up to v0 is at most that of
-        chords, since g = e^(-v/2) R^alpha is convex: g'' is g times 1/4 + alpha (alpha - 1) p^2.
+        `log_moments` [R, A] is log M(a). The bound is a sum of three parts: the atoms, the mass between them up to some
+        v0, and beyond v0 the integral of G e^(iyL) over L, with the density G = e^(-(v + x)/2) R^alpha / (4 p) and
+        p = q e^v / R = dL/dv. The derivative of log G in v is (alpha + 1) p - 3/2, and p increases: so G decreases,
+        increases, or first decreases and then increases. Where G is monotone the integral is at most 2/y times the
+        larger of its two end values, since G is a mixture of indicators of intervals up to that end (second mean value
+        theorem). The best v0 of a grid is taken. The mass up to v0 is at most that under chords, since
+        g = e^(-v/2) R^alpha is convex: g'' is g times 1/4 + alpha (alpha - 1) p^2.
         """
         x, q, power = self.largest[:, None], self.sampling_prob[:, None], self._power(orders)[:, :, None]
         edges = x * np.linspace(-1.0, 1.0, _NUM_CELLS + 1)
@@ -220,7 +223,7 @@ class LaplaceSteps(NamedTuple):
     def rule(self, order: Real, log_tolerance: Real, height: Real) -> LaplaceRule:
         """The shortest rule (class `LaplaceRule`) whose error over M(a) is at most e^`log_tolerance` [R].
 
-        It serves moments up to `height` [R] at `order` [R], with one number of nodes for all steps.
+        It is for moments up to `height` [R] at `order` [R], and has the same number of nodes for all steps.
         """
         rough, num = self.rough(order[:, None])[:, 0], _NUM_BLOCKS if height.any() else 1
         errors = self._log_rule(order, height[:, None] * (np.arange(1.0, num + 1.0) / num))
@@ -237,13 +240,14 @@ class LaplaceSteps(NamedTuple):
         """log of the error bounds [rules, R, K] of Gauss's rules, `_NUM_NODES`, for any moment up to `heights` [R, K].
 
         The integrand f(v) = e^(-(v + x)/2) R^w / 4 is analytic for |Im v| < pi. On an ellipse about [-x, x] with
-        semiaxes x (rho + 1/rho)/2 and t = x (rho - 1/rho)/2 < pi let v = u + i y, and p the posterior probability at u:
-        R(v) = R(u) (1 - p + p e^{iy}). Its argument is at most that at the largest p and y, or where that is past the
-        largest, arcsin(p/(1-p)); its modulus is at most R(u), and at least R(u) times the root of 1 - 2 p (1 - p)
-        (1 - cos y). e^{-u/2} R(u)^alpha is log-convex in u if alpha > 0, and falls if alpha < 0: its largest value is
-        at an end. All this is bounded on arcs of the upper half of the ellipse, each between two values of u and below
-        its largest y. The rule errs by at most 64/15 F rho^(-2 N) / (1 - rho^-2) on [-1, 1], F the largest |f| on the
-        ellipse (Trefethen, Approximation Theory and Approximation Practice, Theorem 19.3).
+        semiaxes x (rho + 1/rho)/2 and t = x (rho - 1/rho)/2 < pi let v = u + i y, and let p be the posterior
+        probability at u: R(v) = R(u) (1 - p + p e^{iy}). The argument of R(v) is at most that at the largest p and y,
+        or at most arcsin(p/(1-p)) if that y is past the maximum; its modulus is at most R(u), and at least R(u) times
+        the root of 1 - 2 p (1 - p) (1 - cos y). e^{-u/2} R(u)^alpha is log-convex in u if alpha > 0, and decreasing if
+        alpha < 0: its largest value is at an end. All this is bounded on arcs of the upper half of the ellipse, each
+        between two values of u and below its largest y. The rule errs by at most 64/15 F rho^(-2 N) / (1 - rho^-2) on
+        [-1, 1], with F the largest |f| on the ellipse (Trefethen, Approximation Theory and Approximation Practice,
+        Theorem 19.3).
         """
         x, q, power = (z[:, None, None] for z in (self.largest, self.sampling_prob, self._power(order)))
         t = np.array(_TURNS)[:, None]
@@ -281,7 +285,8 @@ class LaplaceSteps(NamedTuple):
     def _law(self, num: int) -> _Law:
         """The law of L on the atoms and on Gauss's rule with `num` nodes between them.
 
-        v errs by 8 units of 2^-53 of x, which L multiplies by p; the logarithm adds some more, relative to itself.
+        The error of v is 8 units of 2^-53 of x, and its effect on L is that times p; the logarithm adds an error
+        relative to its value.
         """
         x, q = self.largest[:, None], self.sampling_prob[:, None]
         nodes, weights = gauss_legendre(num)

@@ -1,4 +1,4 @@
-"""One Poisson-sampled step of a symmetric pair, in closed form: the best test is a threshold on the pair's own ratio.
+"""The profile of one Poisson-sampled step of a symmetric pair: the best test is a threshold on the pair's own ratio.
 
 With Y the likelihood ratio of the pair that is sampled, R = 1 - q + q Y that of the step, and H_k the hockey-stick
 divergence of the pair at k, the same in both directions,
@@ -21,13 +21,13 @@ _NUM_HALVINGS = 60  # bisection steps for epsilon, each of which keeps the safe 
 
 
 class Profile(Protocol):
-    """H_k of the pair at ``log k >= 0``, which may be off by 2^-48 relative, rounded up or down."""
+    """H_k of the pair at ``log k >= 0``, rounded up or down; ``log k`` may have a relative error of 2^-48."""
 
     def __call__(self, log_threshold: float, *, is_upper: bool) -> float: ...
 
 
 def one_step_delta(profile: Profile, prob: float, direction: Direction, epsilon: float) -> Ends[float]:
-    """Two floats, the certified lower and upper end of delta at `epsilon` >= 0, for 0 < `prob` <= 1; see the module."""
+    """Two floats, the certified ends of delta at `epsilon` >= 0, for 0 < `prob` <= 1, by the module's formulas."""
     if epsilon > _MOST_EPSILON:
         return Ends(0.0, 1.0)
     grown = math.expm1(epsilon)
@@ -37,7 +37,7 @@ def one_step_delta(profile: Profile, prob: float, direction: Direction, epsilon:
             down(prob * profile(log_threshold, is_upper=False), 8),
             product_outward(prob, profile(log_threshold, is_upper=True), up=True),
         )
-    # c, which increases delta, with the rounding of its two terms
+    # c, in which delta increases, and the rounding error of its two terms
     kept, error = prob - grown * (1.0 - prob), 2.0**-50 * (prob + grown)
     ends = []
     for sign in (-1.0, 1.0):

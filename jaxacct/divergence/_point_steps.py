@@ -1,14 +1,14 @@
 """The terms of a threshold test for steps whose likelihood ratio has finitely many values: sums in place of integrals.
 
-The ratio W of a step has the values e^l with masses m under Q, `Points`. They may be what is left of a law that was
-rounded for a lower bound, of total mass below 1: with Q' the measure of these masses and L' the likelihood ratio of the
-run made of these values, delta(eps) >= E_Q'[(L' - e^eps) 1_S] (remove) for every event S, which needs no probability.
+The ratio W of a step has the values e^l with masses m under Q (`Points`). They may come from a law that was rounded for
+a lower bound, with total mass below 1: with Q' the measure of these masses and L' the likelihood ratio of the run made
+of these values, delta(eps) >= E_Q'[(L' - e^eps) 1_S] (remove) for every event S. Q' need not be a probability measure.
 
 A term is log Y, Y = 1 - c + c W, as in `jaxacct.divergence.gaussian._allocated_steps`; its moments are
 
     M(s) = sum m Y^s,    M_P(s) = sum m W Y^s.
 
-The computed logarithms define the statistic: any function of the outcome may serve as one. So their rounding needs no
+The computed logarithms define the statistic: any function of the outcome may be used as one. So their rounding needs no
 bound, and only the rounding of the sums is accounted for.
 """
 
@@ -48,8 +48,8 @@ class Points:
 class PointSteps(NamedTuple):
     """One epoch: the record is in `num_selected` of `num_steps` steps; `rate` is c, in (0, 1].
 
-    With c = 1 a term is the loss of the step itself, for steps that every record joins. The directions are as in
-    `AllocatedSteps`: T is minus the sum of the logarithms in the add direction.
+    With c = 1 a term is the loss of the step itself, for steps that every record joins. The directions are those of
+    `AllocatedSteps`: in the add direction T is minus the sum of the logarithms.
     """
 
     points: Points
@@ -74,9 +74,10 @@ class PointSteps(NamedTuple):
 
     @property
     def log_uncertain(self) -> float:
-        """Upper bound on the log of A's mass where T is finite: elsewhere B has no mass.
+        """Upper bound on the log of A's mass where T is finite; where it is infinite B has no mass.
 
-        T is infinite if some step has an outcome of P alone (remove), or of Q alone where its term is the loss (add).
+        T is infinite if some step has an outcome that only P can give (remove), or, where its term is the loss, one
+        that only Q can give (add).
         """
         if self.direction is Direction.REMOVE:
             told, times = self.points.infinite, self.num_selected
@@ -140,7 +141,7 @@ class PointSteps(NamedTuple):
         return found
 
     def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
-        """Bounds [K] that are those of the real axis: T has atoms, so its moments need not fall with the height."""
+        """Bounds [K], equal to those on the real axis: T has atoms, so its moments need not decay with the height."""
         on_axis = self.on_line(Nodes(order, 0.0, 1, 0.0), log_tolerance)
         a, b = (float(x.log_modulus[0] + x.error[0] + 2.0**-48 * x.size[0]) for x in on_axis)
         return np.full(len(heights), a), np.full(len(heights), b)

@@ -1,8 +1,8 @@
-"""Renyi divergences from the likelihood ratio 1 - q + q Y at finitely many points, which stand for its whole law.
+"""Renyi divergences from the likelihood ratio 1 - q + q Y at finitely many points, which represent its whole law.
 
 With x = q (Y - 1), E x = 0, and a power s (a, or 1 - a in the add direction), E[(1+x)^s] = 1 + E f, f(x) = (1+x)^s - 1
-- s x >= 0. The points are the outputs of a release with few, or nodes of a rule that errs upward for every convex f.
-Shapes: N points, L lanes, A Renyi orders.
+- s x >= 0. The points are the outputs of a release that has few of them, or the nodes of a quadrature rule whose value
+is an upper bound for every convex f. Shapes: N points, L lanes, A Renyi orders.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def laplace_points(largest: jax.Array, num_nodes: int) -> RatioPoints:
     Y has the atoms e^-x, of mass 1/2, and e^x, of mass e^-x / 2, and between them the density e^(-(v + x)/2) / 4 in v.
     The rule is the trapezoid rule in v: e^(-v/2) f(q (e^v - 1)) is convex in v for each convex f with f(0) = f'(0) = 0,
     since f is a mixture of (e^v - c)_+ and (c - e^v)_+, and the second derivative of e^(-v/2) (e^v - c) is a quarter of
-    it; so no chord lies below it.
+    that function itself; so no chord lies below the integrand.
     """
     x = jnp.minimum(largest, MOST_LOG)
     at = (jnp.arange(1.0 - num_nodes, num_nodes, 2.0, dtype=jnp.float64) / (num_nodes - 1.0))[:, None]
@@ -46,7 +46,7 @@ def laplace_points(largest: jax.Array, num_nodes: int) -> RatioPoints:
 
 
 def _mixed(points: RatioPoints, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """x = q (Y - 1), log(1 + x), and where that is -inf, [N, L]; -1000 stands for it."""
+    """x = q (Y - 1), log(1 + x), and whether that is -inf, [N, L] each; -1000 replaces -inf."""
     log_y = jnp.maximum(points.log_ratios, -1e3)  # where P has no mass
     x = q * expm1(log_y)
     near = jnp.abs(x) < 0.5
@@ -70,11 +70,11 @@ def ratio_largest(points: RatioPoints, sampling_prob: jax.Array, *, add: bool) -
 def ratio_rdp(
     points: RatioPoints, sampling_prob: jax.Array, *, orders: Sequence[float], add: bool, defects: tuple[float, float]
 ) -> jax.Array:
-    """Renyi divergences [A, L], rounded up, real orders >= 1, of one step sampled with probability q [L].
+    """Renyi divergences [A, L], rounded up, at real orders >= 1, of one step sampled with probability q [L].
 
-    Remove (`add` False): E_Q[(1+x)^a]; add: E_Q[(1+x)^-(a-1)]. At order 1 the limits, E_Q[(1+x) log(1+x)] and
-    -E_Q[log(1+x)], are bounded by the slope of the power up to 2^-26 beyond it, which is no less since powers are
-    convex. inf where the numerator has mass at a point and the denominator has none.
+    They come from E_Q[(1+x)^a] (remove, `add` False) or E_Q[(1+x)^-(a-1)] (add). At order 1 the limits,
+    E_Q[(1+x) log(1+x)] and -E_Q[log(1+x)], are bounded by the slope of the power up to 2^-26 beyond it, which is no
+    less since powers are convex. inf where the numerator has mass at a point and the denominator has none.
 
     Args:
       defects: how far the sum of Q's probabilities is from 1, and that of P's from that of Q's, >= 0; both are added.

@@ -1,9 +1,10 @@
 """Renyi divergences of one answer "above" of the sparse vector technique, however many answers "below" precede it.
 
-Where the threshold's noise is known, one comparison says "above" with probability u in one world, u' in the other. That
-answer multiplies E[(P/Q)^a] by A = u^a u'^(1-a), and "below" multiplies it by B = (1-u)^a (1-u')^(1-a). Whoever chooses
-the queries gains at most the number K with A + B K <= K for every possible query (docs/papers/above_threshold.md,
-AT-3), so that R_a = log K / (a - 1). Shapes: L is the number of lanes, A that of Renyi orders.
+Given the threshold's noise, a comparison gives "above" with probability u under one data set and u' under the other.
+That answer multiplies E[(P/Q)^a] by A = u^a u'^(1-a), and "below" multiplies it by B = (1-u)^a (1-u')^(1-a). An
+adversary that chooses the queries attains at most the number K with A + B K <= K for every possible query
+(docs/papers/above_threshold.md, AT-3), so that R_a = log K / (a - 1). Shapes: L is the number of lanes, A that of Renyi
+orders.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from jaxacct.special import log1mexp, log1p, logexpm1, softplus
 from jaxacct.special._namespace import xp
 
-_CELLS = 64  # cells that cover the probability of the worst query, each with its own bound; tightness only
+_CELLS = 64  # cells that cover the probability of the worst query, each with its own bound; affects tightness only
 _SLACK = 2.0**-46  # times a and a bound on the logarithms: their rounding errors, some ten ulp each
 _LEAST_LOSS = 2.0**-1000  # a smaller loss of one answer counts as this
 
@@ -26,9 +27,9 @@ def laplace_answer_rdp(orders: Any, loss: Any) -> Any:
 
         log A = a log(1 - y) + (a - 1) (log(4 y) + loss),   log B = a log y + (1 - a) log(1 - r / (4 y)),
 
-    the first of which falls and the second grows. In each cell f = log A - log(1 - B) is at most its value at the left
-    end plus the cell's width times the largest slope, and at most its value for the larger A and the larger B. Orders
-    a > 1.
+    the first of which decreases in y and the second increases. In each cell f = log A - log(1 - B) is at most its value
+    at the left end plus the cell's width times the largest slope, and at most its value for the larger A and the larger
+    B. Orders a > 1.
     """
     a = xp.asarray(orders, xp.float64)[:, None, None]
     x = xp.maximum(loss, _LEAST_LOSS)[None, :, None]

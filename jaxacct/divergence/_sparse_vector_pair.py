@@ -1,13 +1,13 @@
-"""Two probabilities that the sparse vector technique attains: m answers "below", then j answers "above".
+"""Lower bounds for the sparse vector technique, from the event of m answers "below" and then j answers "above".
 
-In one world the first m queries are 0 and the others x; in the other world all of them are moved. With the threshold's
-noise z, of density p, and F the distribution function of a query's noise, the first world gives these answers with
-probability
+Under one data set the first m queries are 0 and the others x; under the other all of them are moved. With the
+threshold's noise z, of density p, and F the distribution function of a query's noise, the first data set gives these
+answers with probability
 
     P = integral of p(z) F(z)^m (1 - F(z - x))^j dz,
 
-the second one with p(z) F(z - D)^m (1 - F(z - x + (s - 1) D))^j in place of the integrand. Both functions are
-log-concave, so values at some points enclose the integrals (`jaxacct.special.integrals`). On the host.
+and the second with the integrand p(z) F(z - D)^m (1 - F(z - x + (s - 1) D))^j instead. Both integrands are log-concave,
+so that their values at some points enclose the integrals (`jaxacct.special.integrals`). Computed on the host.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ from jaxacct.special import down, integrals, log_normal_tail, up
 
 _DROP = 45.0  # nats below the largest value, beyond which the integrand is not evaluated
 _CELLS, _COARSE = 4096, 160  # points of a certified integral, and of one in the search
-_HALVINGS = 60  # steps of the search for the place of the largest value, and for those where it has fallen
-_LARGEST_LOG = 600.0  # largest |log| of an integrand's largest value: beyond, bounds are trivial
+_HALVINGS = 60  # steps of the search for the integrand's maximum, and for the points on either side where it has fallen
+_LARGEST_LOG = 600.0  # largest |log| of an integrand's maximum: beyond it the bounds are trivial
 _SLACK = 2.0**-38  # error of an integrand's logarithm, up to 650, by the 32 ulp (1 + z^2) of the tails in it
 _SUM_SLACK = 2.0**-38  # relative error of a sum of 4096 enclosures
 _MOST_BELOW = 2**20  # largest number of answers "below" that is tried
@@ -48,7 +48,7 @@ class LogConcaveNoise:
       log_density: of z [..], up to the constant `log_norm`.
       log_norm: log of the normalising constant.
       log_tail: log of the probability beyond z.
-      reach: about where the density has fallen by `_DROP`.
+      reach: approximately where the density has fallen by `_DROP`.
     """
 
     log_density: _Tail
@@ -68,9 +68,9 @@ class Setting:
     """The parameters of a run, in units of the sensitivity.
 
     Attributes:
-      noise: its kind.
-      threshold, query: the scales.
-      reach: s, the most sensitivities by which a query moves against the threshold: 1 or 2.
+      noise: the kind of noise.
+      threshold, query: the scales of the noise on the threshold and on a query.
+      reach: s, the largest move of a query relative to the threshold, in sensitivities: 1 or 2.
       cutoff: largest number of answers "above".
       most_below: largest number of answers "below" before that many "above".
     """
@@ -97,7 +97,7 @@ class Setting:
 
 
 def _window(setting: Setting, below: Any, above: Any, x: Any, is_moved: bool) -> tuple[Any, Any, Any]:
-    """Where the integrand is the largest [N], and where it has fallen on either side."""
+    """The point where the integrand is largest [N], and the points on either side where it has fallen."""
 
     def value(z: Any) -> Any:
         return setting.log_integrand(below, above, x, is_moved, z)
@@ -153,7 +153,7 @@ def _candidates(setting: Setting) -> tuple[NDArray[Any], ...]:
 
 
 def _enclosed(setting: Setting, below: float, above: float, x: float, is_moved: bool, *, upper: bool) -> float:
-    """The integral, rounded up or down; 1 or 0 where the integrand is too small or too large to tell."""
+    """The integral, rounded up or down; 1 or 0 where the integrand is too small or too large for a bound."""
     held = (np.array([below]), np.array([above]), np.array([x]))
     _, low, high = (float(part[0]) for part in _window(setting, *held, is_moved))
     z = np.linspace(low, high, _CELLS)
@@ -164,7 +164,7 @@ def _enclosed(setting: Setting, below: float, above: float, x: float, is_moved: 
     ends = integrals(z, values, errors)
     if not upper:
         return float(ends.lower.sum()) * (1.0 - _SUM_SLACK)
-    # beyond the cells, on either side, it is below the extended chord of the last cell but one
+    # beyond the cells, on either side, the integrand is below the extended chord of the last cell but one
     beyond = 0.0
     for near, next_one in ((1, 2), (-2, -3)):
         slope = abs(values[near] - values[next_one]) / abs(z[near] - z[next_one])

@@ -4,16 +4,16 @@ Let M(s) = E[e^{sT}] and x > 0. Then (the inversion of the Laplace transform of 
 
     P(T > tau) = (1/2 pi i) int_{Re s = x} M(s) e^{-s tau} / s ds.
 
-The trapezoid rule with step h = 2 pi / p commits no other error than aliases: its sum is *exactly*
+The only discretisation error of the trapezoid rule with step h = 2 pi / p is aliasing: the infinite sum is *exactly*
 
     sum_j e^{x j p} P(T > tau + j p),    j over all integers,
 
-every term of which is non-negative. So the sum is an upper bound, and the sum less bounds on the aliases a lower one.
-Two errors remain, as in `jaxacct.divergence._inversion`: the nodes left out beyond the last one, and rounding.
+every term of which is non-negative. So the sum is an upper bound, and the sum less bounds on the aliases is a lower
+bound. Two errors remain, as in `jaxacct.divergence._inversion`: the nodes left out beyond the last one, and rounding.
 
-The factor 1/s falls slowly and M may not fall at all, where T has atoms. So T is blurred: w Z, with Z standard normal
-and independent of everything, is added to it, which multiplies M by e^{w^2 s^2 / 2}. The event T + w Z > tau is a test
-as well, since whoever tests may draw the noise Z.
+The factor 1/s decays slowly, and M need not decay at all if T has atoms. So T is blurred: w Z, with Z standard normal
+and independent of everything, is added to it, which multiplies M by e^{w^2 s^2 / 2}. The event T + w Z > tau is a valid
+test too, since a test may be randomized and draw Z itself.
 """
 
 import math
@@ -76,11 +76,11 @@ def of_epoch(
     times: Callable[[Any, float], Any],
     plus: Callable[[Any, Any], Any],
 ) -> tuple[Any, Any]:
-    """A tuple: log M of an epoch's statistic under A and under B, from those of its steps.
+    """A tuple: log M of an epoch's statistic under A and under B, from the moments of its steps.
 
     The record is in `num_selected` of the `num_steps` steps. A step's moments are M at two neighbouring orders, `near`
-    and `far`, and, as `with_record`, M_P at whichever of them belongs to the law with the record: A to remove, B to
-    add. They are arrays or `Moments`, whatever `times` and `plus` take.
+    and `far`, and, as `with_record`, M_P at that one of them which belongs to the law with the record: A to remove, B
+    to add. They are arrays or `Moments`, as `times` and `plus` expect.
     """
     is_remove = direction is Direction.REMOVE
     held, free = (near, far) if is_remove else (far, near)
@@ -95,7 +95,7 @@ def moments_of(log_modulus: Real, phase: Real, relative: Real) -> Moments:
 
 
 class Beyond(NamedTuple):
-    """Where M is bounded: log |M(order + iy)| <= `log_bound` [K] for all y >= `edges` [K], both in order."""
+    """Bounds on M along a line: log |M(order + iy)| <= `log_bound` [K] for all y >= `edges` [K], both sorted."""
 
     edges: Real
     log_bound: Real
@@ -138,7 +138,7 @@ def tail_ends(
     weight = np.exp(log_size) * share
     angle = moments.phase + turned - thresholds[:, None] * b
     value = rows_times(np.cos(angle), weight * x) + rows_times(np.sin(angle), weight * b)
-    # the sums behind log |M| and its phase, the blur, the angle's own products, 1/s and the sums of N terms
+    # rounding: the sums behind log |M| and its phase, the blur, the angle's own products, 1/s and the sums of N terms
     sizes = moments.size + 0.5 * w * w * (x * x + b * b) + turned
     blurred = moments.error + 2.0**-49 * sizes
     wrong = np.where(blurred < 1.0, np.exp(log_size) * np.expm1(blurred), np.exp(log_size + blurred))
@@ -146,9 +146,9 @@ def tail_ends(
     error = float(np.sum(wrong)) + 2.0**-50 * np.abs(thresholds) * float(np.sum(weight * np.hypot(x, b) * b))
 
     shift = moments.log_modulus[0] + grown[0] - x * thresholds
-    slack = 2.0**-48 * (1.0 + sizes[0] + x * np.abs(thresholds))  # beside the error of M at the real axis itself
+    slack = 2.0**-48 * (1.0 + sizes[0] + x * np.abs(thresholds))  # besides the error of M at the real axis itself
     error = error + exp_or_inf(log_rest - (moments.log_modulus[0] + grown[0]))
-    # e^shift holds M(x) as computed, which every term of the sum was divided by: no error of M enters twice
+    # e^shift contains M(x) as computed, by which every term of the sum was divided: no error of M enters twice
     left = -x * (2.0 * math.pi / nodes.step)
     ratio = -(alias_order - x) * (2.0 * math.pi / nodes.step)
     right = log_alias + 0.5 * (w * alias_order) ** 2 - alias_order * thresholds + ratio

@@ -1,6 +1,6 @@
-"""A guess of the best event of a threshold test, from moments at real orders: nothing here certifies anything.
+"""A guess of the best event of a threshold test, from moments at real orders, without any certificate.
 
-`jaxacct.divergence._threshold_test` explains the test, and certifies what is chosen here.
+`jaxacct.divergence._threshold_test` explains the test, and certifies a bound for the event chosen here.
 """
 
 import functools
@@ -17,13 +17,13 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 
 _NUM_ORDERS = 64  # orders x at which moments are evaluated
 _ORDERS = (2e-2, 40.0)  # their range, in units of 1 over the standard deviation of T
-_LOG_PREFACTOR = -2.5  # about the log of a tail over Chernoff's bound on it
+_LOG_PREFACTOR = -2.5  # approximate log of the ratio of a tail to Chernoff's bound on it
 _FIRST = 0.3  # the wide guess of the threshold, as a share of the one that Chernoff's bound gives
-_LOG_ABOVE = 1.0  # about the log of A(S) / delta at the best threshold
+_LOG_ABOVE = 1.0  # approximate log of A(S) / delta at the best threshold
 _WIDEST = 2.0  # least reach of the wide search, in standard deviations of T
-_AROUND = np.linspace(0.4, 1.6, 25)  # orders tried for each tuning, over the one that Chernoff's bound takes
+_AROUND = np.linspace(0.4, 1.6, 25)  # orders tried for each tuning, over the best one in Chernoff's bound
 _BETWEEN = 33  # thresholds tried between saddle points
-_DEVIATIONS = 1.0  # standard deviations of T, tilted, by which a guessed threshold may be off
+_DEVIATIONS = 1.0  # error allowed for a guessed threshold, in standard deviations of T, tilted
 _WIDE = 4.0  # reach of the wide search around the wide guess, as a share of that guess
 
 
@@ -35,15 +35,15 @@ class Term(Protocol):
 
     @property
     def variance(self) -> float:
-        """About the variance of the term."""
+        """Approximate variance of the term."""
 
     @property
     def largest_order(self) -> float:
-        """About the largest order x at which the moments are of use."""
+        """Approximately the largest order x at which the moments are of use."""
 
     @property
     def has_atoms(self) -> bool:
-        """Whether the term has finitely many values: then saddle points tell little of the tails."""
+        """Whether the term has finitely many values: then saddle points approximate its tails poorly."""
 
     @property
     def log_uncertain(self) -> float:
@@ -59,11 +59,11 @@ class Term(Protocol):
         """Bounds [K] on log |E_A[e^{(x + iy)T}]| and log |E_B[e^{(x + 1 + iy)T}]|, each for all y >= its height."""
 
 
-Terms = Sequence[tuple[Term, float]]  # each with the number of independent copies
+Terms = Sequence[tuple[Term, float]]  # each with its number of independent copies
 
 
 class Goal(NamedTuple):
-    """A guess of the best event: its threshold, log A(S) and log B(S); and how far the threshold may be off."""
+    """A guess of the best event: its threshold, log A(S) and log B(S), and the possible error of the threshold."""
 
     threshold: float
     log_a: float
@@ -101,7 +101,7 @@ def _composed(terms: Terms, orders: Real) -> tuple[Real, Real]:
 
 
 def deviation(terms: Terms) -> float:
-    """float: about the standard deviation of T."""
+    """float: approximate standard deviation of T."""
     return math.sqrt(sum(count * of.variance for of, count in terms))
 
 
@@ -122,7 +122,7 @@ def wide_goal(terms: Terms, log_delta: float | None, epsilon: float | None) -> G
 
 
 def _near(terms: Terms, log_delta: float | None, epsilon: float | None) -> Real:
-    """Orders x [O] around that of the best event, by Chernoff's bound on A(T > tau)."""
+    """Orders x [O] around the order of the best event, by Chernoff's bound on A(T > tau)."""
     x, log_a, _ = rough_moments(terms)
     if not len(x):
         return np.zeros_like(_AROUND)
@@ -153,7 +153,7 @@ class _Saddles(NamedTuple):
 
 
 def _saddles(orders: Real, logs: Real) -> _Saddles:
-    """`_Saddles` from log M at equally spaced `orders` [O]: derivatives by five points each; cut where M explodes."""
+    """`_Saddles` from log M at equally spaced `orders` [O], by five-point derivatives; cut off where M explodes."""
     step, x, here = orders[1] - orders[0], orders[2:-2], logs[2:-2]
     far, near, after, further = logs[:-4], logs[1:-3], logs[3:-1], logs[4:]
     slopes = (far - further + 8.0 * (after - near)) / (12.0 * step)
@@ -168,7 +168,7 @@ def _saddles(orders: Real, logs: Real) -> _Saddles:
 def guessed(
     terms: Terms, gains: Callable[[Real, Real], Real], log_delta: float | None, epsilon: float | None
 ) -> GuessedEvent:
-    """`GuessedEvent` (a class): about what a scan of thresholds would find, by saddle points on the real axis."""
+    """`GuessedEvent` (a class): an approximation, by saddle points on the real axis, of what a scan would find."""
     found = GuessedEvent(0.0, None)
     orders = _near(terms, log_delta, epsilon)
     log_a, log_b = _composed(terms, orders)

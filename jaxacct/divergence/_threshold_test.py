@@ -1,10 +1,11 @@
 """Lower bounds on delta and epsilon from the test "is a sum T of independent terms above a threshold?", certified.
 
-RA-X10. Any event S bounds the mechanism from below: delta(eps) >= A(S) - e^eps B(S), where A and B are the outputs with
-and without the record (remove), or without and with it (add). Here S = {T > tau}; the laws of T under A and B are known
-by their complex moments, from which `jaxacct.divergence._tail` bounds A(T > tau) from below and B(T > tau) from above.
+RA-X10. Any event S gives a lower bound for the mechanism: delta(eps) >= A(S) - e^eps B(S), where A and B are the laws
+of the output with and without the record (remove), or without and with it (add). Here S = {T > tau}; the laws of T
+under A and B are known by their complex moments, from which `jaxacct.divergence._tail` bounds A(T > tau) from below and
+B(T > tau) from above.
 
-The statistic, the threshold and the contour are chosen roughly; the bound they give is certified.
+The statistic, the threshold and the contour are chosen by approximations; the bound that results is certified.
 """
 
 import functools
@@ -20,23 +21,23 @@ from jaxacct.special import down, with_few_bits
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-# All of these steer cost and tightness only: every bound is certified whatever they are.
+# All of these affect cost and tightness only: every bound is certified whatever their values.
 _TUNINGS = (1.0, 0.55, 1.6)  # tunings of the statistic tried first
 _OTHERS = (0.2, 0.05)  # tunings tried where those give nothing
 _MOST_TUNINGS = 8  # tunings tried in all: the later ones close in on the best
 _LOG_CONDITION = 11.0  # log of M(x) e^{-x tau} over the tail above which rounding begins to show
 _LOG_ALIAS = -15.0  # log of the largest alias aimed at, as a share of the tail
 _LOG_TAIL = -14.0  # log of what may lie beyond the last node, as a share of the tail
-_LOG_STEP = -34.0  # log of what the rules behind a moment may leave out, for all terms together
+_LOG_STEP = -34.0  # log of the error allowed for the rules behind the moments, for all terms together
 _BLURS = (1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 4e-2, 8e-2)  # blurs tried, times the order x
 _BUDGET = 2048  # nodes on a line: a blur that needs more is passed over
-_EDGES = 0.5 * 1.8 ** np.arange(0.0, 16.0)  # heights where the moments are bounded, times T's deviation
+_EDGES = 0.5 * 1.8 ** np.arange(0.0, 16.0)  # heights where the moments are bounded, times T's standard deviation
 _NODE_BITS = 20  # the distance of the nodes has so few bits that every node is an exact double
 _NARROW = 1.0  # reach of the search on a better line, as a share of the best threshold so far
-_HOPELESS = 0.95  # share of the bound known already below which a guessed gain is passed over
-_GOOD, _WORTH = 0.003, 3e-4  # relative: how far off a guess may be, and by how much a tuning has to be better
+_HOPELESS = 0.95  # a guessed gain below this share of the bound already known is passed over
+_GOOD, _WORTH = 0.003, 3e-4  # relative: tolerated error of a guess, and the least improvement worth another tuning
 _NUM_THRESHOLDS = (33, 13, 9)  # thresholds tried per pass, each pass between the neighbours of the best so far
-_NEAR = 3.0  # in log: how far off a plan's guesses may be before the plan is made again
+_NEAR = 3.0  # in log: error of a plan's guesses above which the plan is made again
 _MOST_PLANS = 3  # lines tried for one statistic
 
 
@@ -49,11 +50,11 @@ class _Plan(NamedTuple):
     order: float
     period: float
     alias_order: float
-    deviation: float  # about the standard deviation of T
+    deviation: float  # approximate standard deviation of T
 
 
 def _plan(terms: Terms, goal: Goal) -> _Plan | None:
-    """The line with the least period among those on which rounding does no harm; None if there is none."""
+    """The line with the least period among those on which rounding errors are harmless; None if there is none."""
     x, log_a, log_b = rough_moments(terms)
     if len(x) < 8:
         return None
@@ -73,7 +74,7 @@ def _plan(terms: Terms, goal: Goal) -> _Plan | None:
 
 
 class _Line(NamedTuple):
-    """The two lines, what is known on them, and what lies beyond their last nodes; the alias bound under A."""
+    """The two lines, the moments on them, bounds on the part beyond their last nodes, and the alias bound under A."""
 
     nodes: tuple[Nodes, Nodes]
     moments: tuple[Moments, Moments]
@@ -85,7 +86,7 @@ class _Line(NamedTuple):
         """Lower bounds on log A(T > tau) and upper bounds on log B(T > tau), at `thresholds`."""
         (a, b), (of_a, of_b) = self.nodes, self.moments
         low = tail_ends(a, of_a, self.log_rest[0], self.alias_order, self.log_alias, thresholds).lower
-        # aliases only add to the sum: the upper bound needs none of them
+        # aliases only add to the sum: the upper bound needs no bound on them
         high = tail_ends(b, of_b, self.log_rest[1], 2.0 * b.order, math.inf, thresholds).upper
         return low, high
 
@@ -98,7 +99,7 @@ def _composed(terms: Terms, nodes: Nodes, log_tolerance: float) -> tuple[Moments
 
 
 def _line(terms: Terms, plan: _Plan, goal: Goal) -> _Line:
-    """The moments on the two lines, as far as they matter."""
+    """The moments on the two lines, up to the height beyond which they are negligible."""
     tolerance = _LOG_STEP - math.log1p(sum(count for _, count in terms))
     step = with_few_bits(2.0 * math.pi / plan.period, _NODE_BITS)
     edges = _EDGES / plan.deviation
@@ -111,7 +112,7 @@ def _line(terms: Terms, plan: _Plan, goal: Goal) -> _Line:
     relative = np.maximum(bounds[0] - wanted[0], bounds[1] - wanted[1])
 
     def shortest(blur: float) -> int:
-        """Nodes up to where the moments, blurred, are small."""
+        """The number of nodes up to the height where the moments, blurred, are small."""
         heights = np.append(edges, math.sqrt(2.0 * max(float(relative[0]) - _LOG_TAIL, 1.0)) / blur)
         fall = np.append(relative, -np.inf) - 0.5 * (blur * heights) ** 2
         return max(math.ceil(float(heights[fall < _LOG_TAIL].min()) / step), 4)
@@ -128,15 +129,15 @@ def _line(terms: Terms, plan: _Plan, goal: Goal) -> _Line:
 
 
 def _certain(tuned: Tuned) -> float:
-    """The mass of A where B has none, rounded down: it belongs to every event."""
+    """The mass of A where B has none, rounded down; it is part of every event."""
     return -math.expm1(sum(count * of.log_uncertain for of, count in tuned(1.0))) * (1.0 - 2.0**-46)
 
 
 def epsilon_below(tuned: Tuned, delta: float, floor: float = 0.0) -> float:
     """float: epsilon at `delta`, lower bound: log((A(S) - delta) / B(S)) for the best event S = {T > tau} found, or 0.
 
-    At a smaller epsilon delta(epsilon) >= A(S) - e^epsilon B(S) is more than `delta`. Infinite if A has more than
-    `delta` where B has no mass.
+    At a smaller epsilon delta(epsilon) >= A(S) - e^epsilon B(S) is more than `delta`. The result is infinite if A has a
+    mass of more than `delta` where B has none.
     """
     delta = delta - _certain(tuned)
     if delta <= 0.0:
@@ -173,7 +174,7 @@ def _scanned(terms: Terms, gains: Callable[[Real, Real], Real], goal: Goal) -> G
         found, seen = _on_lines(_line(terms, plan, goal), gains, goal)
         if found >= best.gain:
             best = GuessedEvent(found, seen)
-        if found <= 0.0:  # perhaps the tails are smaller than was guessed
+        if found <= 0.0:  # the tails may be smaller than guessed
             goal = goal._replace(threshold=0.7 * goal.threshold, log_a=1.8 * goal.log_a, log_b=1.8 * goal.log_b)
             continue
         before, goal = goal, seen
@@ -207,7 +208,7 @@ def _best(
     epsilon: float | None,
     floor: float,
 ) -> float:
-    """The largest gain found. Where guesses are good they choose the tuning; elsewhere certified gains do."""
+    """The largest gain found. The tuning is chosen by guesses where these are good, elsewhere by certified gains."""
     with np.errstate(all="ignore"):
         if not deviation(tuned(1.0)) > 0.0:  # nothing is revealed
             return 0.0
@@ -237,14 +238,14 @@ def _best(
 
 
 def _agree(guess: GuessedEvent, found: GuessedEvent) -> bool:
-    """Whether a guess is about what was found."""
+    """Whether a guess approximates what was found."""
     return abs(guess.gain - found.gain) <= _GOOD * found.gain
 
 
 def _tuned(
     found: dict[float, GuessedEvent], look: Callable[[float, Goal | None], GuessedEvent]
 ) -> tuple[dict[float, GuessedEvent], float]:
-    """What `look` finds at further tunings, near the goal of the best so far, added to `found`; and the best one."""
+    """`found` with what `look` finds at further tunings, near the goal of the best one so far; and the best tuning."""
     best: float | None = max(found, key=lambda at: found[at].gain, default=None)
     for _ in range(_MOST_TUNINGS - len(found)):
         tuning = _next({at: one.gain for at, one in found.items()})
@@ -257,7 +258,7 @@ def _tuned(
 
 
 def _next(found: dict[float, float]) -> float | None:
-    """The tuning to try next: those of the list, then outwards or the top of the parabola through the best three."""
+    """The tuning to try next: from the list, then further out or the vertex of the parabola through the best three."""
     for tuning in _TUNINGS:
         if tuning not in found:
             return tuning

@@ -1,12 +1,13 @@
-"""Noise of mass proportional to e^(-d |x|), around D against around 0: discrete Laplace, and Laplace noise (d to 0).
+"""Renyi divergences of two-sided geometric noise, of mass proportional to e^(-d |x|), centred at D against 0.
 
-With x = d D, the largest loss, the likelihood ratio Y has
+This is discrete Laplace noise, and in the limit d to 0 Laplace noise. With x = d D, the largest loss, the likelihood
+ratio Y has
 
     E_Q[Y^a] = 1 + B (e^((a-1) x) - 1) - A (1 - e^(-a x)),
     B = (1 - e^(-2 a d)) / ((1 - e^-((2a-1) d)) (1 + e^-d)),   A = 1 - B = e^-d (1 - e^(-2 (a-1) d)) / (..),
 
-a geometric sum over the outputs; B = a / (2a - 1) for Laplace noise (Mironov 2017, Proposition 6). Both directions are
-the same, by the mirror that swaps the distributions. Shapes: orders [A, 1], lanes [L].
+a geometric sum over the outputs; B = a / (2a - 1) for Laplace noise (Mironov 2017, Proposition 6). Both directions have
+the same divergence, since a reflection swaps the distributions. Shapes: orders [A, 1], lanes [L].
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from jaxacct._jax import jax
 from jaxacct.special import log1p, logexpm1, sinh, up
 from jaxacct.special._namespace import xp
 
-# relative to the terms of a difference, and to the logarithms involved: their rounding errors, some ten ulp each
+# bounds the rounding errors of the terms of a difference and of the logarithms, some ten ulp each, relative to them
 _SLACK = 2.0**-46
 
 
@@ -53,12 +54,12 @@ def discrete_laplace_rdp(orders: Any, decay: jax.Array, largest: jax.Array) -> j
 def discrete_laplace_kl(decay: jax.Array, largest: jax.Array) -> jax.Array:
     """The divergence of order 1 [L], rounded up, of discrete Laplace noise: x - (1 - e^-x) d / sinh d."""
     some = xp.where(decay > 1e-5, xp.minimum(decay, 700.0), 1.0)
-    share = xp.where(decay > 1e-5, some / sinh(some), 1.0 - decay * decay / 6.0)  # a series, from below
+    share = xp.where(decay > 1e-5, some / sinh(some), 1.0 - decay * decay / 6.0)  # below 1e-5 a series, from below
     return _least(largest + share * xp.expm1(-largest) + _SLACK * largest, 1.0, largest)
 
 
 def _rdp(a: jax.Array, x: jax.Array, rising: jax.Array, falling: jax.Array) -> jax.Array:
-    """From B = `rising` and A = `falling`: for (a-1) x > 1 as x + log(B + A e^(-(2a-1) x)) / (a - 1)."""
+    """The divergences from B = `rising` and A = `falling`: x + log(B + A e^(-(2a-1) x)) / (a - 1) if (a-1) x > 1."""
     near = (a - 1.0) * x <= 1.0
     y = xp.where(near, x, 0.5 / (a - 1.0))
     gain, loss = rising * xp.expm1((a - 1.0) * y), -falling * xp.expm1(-a * y)

@@ -1,7 +1,7 @@
-"""Divergences of named pairs that `jaxacct.papers` builds on: all that papers may import from here, and nothing else.
+"""Divergences of named pairs on which `jaxacct.papers` builds: the only part of this package that it may import.
 
-Each name in `__all__` keeps its meaning while the modules behind it change. Every function is documented
-where it is defined. `jaxacct.bounds.theorems` is the same list for the theorems.
+Each name in `__all__` keeps its meaning while the modules behind it change. Every function is documented where it is
+defined. `jaxacct.bounds.theorems` is the corresponding list of theorems.
 """
 
 from jaxacct.divergence.allocation._powers import general_rdp

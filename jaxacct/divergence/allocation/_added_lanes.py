@@ -4,18 +4,18 @@ For the pair of either direction and every complex s the moments are integrals o
 
     M(s) = s (s - 1) ( int_0^inf delta(eps) e^{(s-1) eps} d eps + int_0^inf delta'(eps) e^{-s eps} d eps ) + 1,
 
-delta' the profile of the other direction. The two integrals and the 1 are together one integral of
-delta(eps) e^{(s-1) eps} over the real line, since delta(-eps) = 1 - e^-eps + e^-eps delta'(eps). The trapezoid rule of
-step d on it commits the error
+delta' the profile of the other direction. The two integrals and the 1 are together one integral of delta(eps)
+e^{(s-1) eps} over the real line, since delta(-eps) = 1 - e^-eps + e^-eps delta'(eps). The error of the trapezoid rule
+of step d on it is
 
     sum over j != 0 of M(s + 2 pi i j/d) s (s - 1)/((s + 2 pi i j/d)(s - 1 + 2 pi i j/d))
 
 exactly (Poisson summation), and these copies of M are small: the geometric mean of the t ratios is
-e^{tau g - 1/(2 sigma^2)}, tau = 1/(sigma sqrt t), and X over it is independent of it, so that
-|M(a + ib)| <= M(a) e^{-(tau b)^2/2}. This also bounds what lies beyond the last node of a contour.
+e^{tau g - 1/(2 sigma^2)}, tau = 1/(sigma sqrt t), and the ratio of X to it is independent of it, so that
+|M(a + ib)| <= M(a) e^{-(tau b)^2/2}. This also bounds the part of a contour beyond its last node.
 
-Both directions' profiles are read off one vertical line, since E(X-1-x)_+ = E(x - (X-1))_+ - x. A lane has rounds
-whose lengths are close to each other: one transform of a step's ratio serves all of them.
+The profiles of both directions are computed from one vertical line, since E(X-1-x)_+ = E(x - (X-1))_+ - x. The rounds
+of a lane have similar lengths, and one transform of a step's ratio is used for all of them.
 
 Shapes: [L] lanes; [R] rounds; [K] points of the real axis; [N] nodes of a line; [J] samples; [B] heights; [A] orders.
 """
@@ -32,11 +32,11 @@ from jaxacct.divergence.allocation._real import log_decay
 from jaxacct.divergence.allocation._rule import Rule
 from jaxacct.special import ULP, exp_or_inf, rows_times_rows, turn
 
-_KNOTS = 40  # at which delta is bounded beyond the last sample: steers tightness
+_KNOTS = 40  # number of points at which delta is bounded beyond the last sample: affects tightness only
 
 
 class AddedMoments(NamedTuple):
-    """log |M(a + ib)| [R, B], its phase, log1p of its relative error, at b = k step; at least log M [R, A]."""
+    """log |M(a + ib)| [R, B], its phase, log1p of its relative error, at b = k step; upper bounds on log M [R, A]."""
 
     logs: Real
     phase: Real
@@ -45,13 +45,13 @@ class AddedMoments(NamedTuple):
 
 
 class ProfileSamples:
-    """M(s) of rounds [R], add direction, by samples of their profiles.
+    """M(s) of rounds [R] in the add direction, from samples of their profiles.
 
     Args:
       of: the rule, lanes [L].
-      lane: [R], whole, the lane of each round.
+      lane: [R], integers, the lane of each round.
       known: transforms of the rounds on the real axis.
-      at: samples and lines of the lanes; every lane gets as many nodes as the one that needs most.
+      at: samples and lines of the lanes; every lane gets as many nodes as the lane that needs most.
     """
 
     def __init__(self, of: Rule, lane: Any, known: Guide, at: SamplePlan):
@@ -67,7 +67,7 @@ class ProfileSamples:
         own, other = int(at.own.max()), int(at.other.max())
         number = np.arange(1.0 - other, own)
         self.epsilon = self._step * number  # [R, J], > 0 for the add direction
-        # each lane uses only the samples that its own plan asks for
+        # each lane uses only the samples that its own plan requires
         self._ends = self._step * (at.other - 1.0)[lane, None], self._step * (at.own - 1.0)[lane, None]
         is_taken = (number > -at.other[lane, None]) & (number < at.own[lane, None])
         self._is_own = self.epsilon >= 0.0
@@ -79,7 +79,7 @@ class ProfileSamples:
         value = np.where(self._is_own, value, value - x)
         grown = np.exp(np.maximum(self.epsilon, 0.0))
         value, error = grown * value, grown * error * (1.0 + 16.0 * ULP) + 8.0 * ULP * grown * np.abs(value)
-        # where the error is large: delta is at most E|X - 1|, and at most what the transforms give
+        # where the error is large: delta is at most E|X - 1|, and at most the bound by the transforms
         upper = np.minimum(
             np.where(self._is_own, known.log_upper(self.epsilon), 0.0),
             np.log(self._spread) + np.maximum(self.epsilon, 0.0),
@@ -109,7 +109,7 @@ class ProfileSamples:
         return own + np.minimum(other, self._spread * np.exp(-orders * before) * (self._step + 1.0 / orders))
 
     def _sums(self, orders: Real) -> tuple[Real, Real, Real, Real]:
-        """The weighted samples [R, A, J], their errors' sum, and that of |eps| times them, [R, A]; their tilts."""
+        """The weighted samples [R, A, J], the sums [R, A] of their errors and of |eps| times them, and their tilts."""
         p = orders[:, :, None] - 1.0
         tilts = np.exp(
             np.where(self._is_own[:, None], p, p + 1.0) * self._taken[:, None]
@@ -150,7 +150,7 @@ class ProfileSamples:
         moment, error = self._at(order[:, None], b, sums, errors[:, :1], sizes[:, :1])
         zero = np.zeros_like(every)
         real, real_error = self._at(every, zero, weights.sum(2), errors, sizes)
-        # the copies are multiples of M(a), which is at most what was found plus its own copies
+        # the copies are multiples of M(a), which is at most the value found plus its own copies
         square = every * (every - 1.0)
         share = square * self._copies_of(zero[:, :1])
         most = (np.abs(real) + real_error) / np.where(share < 0.5, 1.0 - share, 0.0)
@@ -158,14 +158,14 @@ class ProfileSamples:
             self._copies_of(b)
         )
         log_alias = np.where(np.isnan(most), np.inf, np.maximum(np.log(most), 0.0) + 1e-12)[:, 1:]
-        # where the error exceeds M, another M of its own size does as well, to within four times that
+        # where the error exceeds M, any value of the size of M will do, with an error of at most four times that size
         size = np.abs(moment)
         lost = ~(error < size)
         size = np.where(lost, error, size)
         log_error = np.where(lost, math.log(4.0), np.log1p(error / size))
         sound = np.isfinite(size) & (error < 0.05 * size[:, :1]) & (size > 0.0)
         logs = np.where(sound, np.log(np.where(sound, size, 1.0)), 0.0)
-        logs = np.where(sound, logs, logs[:, :1])  # as large as it may be, beside the infinite error
+        logs = np.where(sound, logs, logs[:, :1])  # the largest possible size, with an infinite error
         phase = np.where(sound, np.angle(np.where(sound, moment, 1.0)), 0.0)
         return AddedMoments(logs, phase, np.where(sound, log_error, np.inf), log_alias)
 

@@ -13,40 +13,40 @@ from jaxacct.divergence.allocation._real import log_decay, log_transform, rough_
 from jaxacct.divergence.allocation._rule import Rule
 from jaxacct.divergence.allocation._transform import INNER
 
-# They steer speed and tightness only: what is left out or missed is bounded, whatever they are.
+# They affect speed and tightness only: every error is bounded whatever their values.
 _NUM_ORDERS = 36  # orders among which the line of a composition is chosen
 _POWERS = (0.4, 60.0)  # their range, less 1, in units of 1 over the standard deviation of the composed loss
-_NEAR, _FAR = 30, 14  # points of the real axis where transforms are bounded: for the samples, and beyond them
+_NEAR, _FAR = 30, 14  # points of the real axis at which transforms are bounded: for the samples, and beyond them
 _MARGIN = 36.0  # in log: the step of the samples keeps the copies of M this far below M
-TOP = 1.5  # samples serve orders up to this over the line's, less 1
+TOP = 1.5  # samples are used for orders up to this over the line's, less 1
 _DEPTH = 30.0  # in log: samples are taken until they are this far below the largest
-_DIGITS = 28.0  # in log: what is left out of a line is this far below its largest value
+_DIGITS = 28.0  # in log: the truncated part of a line is this far below its largest value
 # lines tried, over the order
 _CENTRES = np.array([32.0, 16.0, 8.0, 4.0, 2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.11, 0.07, 0.04, 0.02])
-_MOST_LOSS = 16.0  # in log: how much errors may grow from where a line is sharpest
+_MOST_LOSS = 16.0  # in log: how much errors may grow away from the argument at which a line is sharpest
 _SPARED = 0.5  # in log: further growth of errors that is accepted for fewer nodes
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
-_MOST_NODES, _MOST_SAMPLES = 4096, 1024  # of a line, and of both profiles together: more are left to other methods
-# powers of the moments behind Markov's bounds of the remove direction: each up to this, and some beyond, up to as many
-# standard deviations of X over its variance
+_MOST_NODES, _MOST_SAMPLES = 4096, 1024  # of a line, and of both profiles together: other methods take over beyond
+# powers of the moments in Markov's bounds of the remove direction: every power up to the first, and some larger ones,
+# up to the last number of standard deviations of X over its variance
 _MOST_POWER, _NUM_HIGHER, _HIGHEST = 32, 12, 14.0
-_NUM_SERIES = 48  # terms of the series behind a higher one; its later terms are bounded together
-# Upper bound on what rounding takes from their logarithms. Where a coefficient is a double its exponent has parts
-# below 1700, as log i! + i log t < 1000: those of a product of coefficients err by 4 ULP of 3400 in all, 32 sums and
-# products of 32 terms by 36 ULP each, logarithms and their sums by 4 ULP of 3000: 27,000 ULP, or 3e-12.
+_NUM_SERIES = 48  # terms of the series for a higher power; its later terms are bounded together
+# Upper bound on how far rounding lowers the logarithms of the moments. Where a coefficient is a double the parts of its
+# exponent are below 1700, as log i! + i log t < 1000: those of a product of coefficients err by 4 ULP of 3400 in all,
+# 32 sums and products of 32 terms by 36 ULP each, logarithms and their sums by 4 ULP of 3000: 27,000 ULP, or 3e-12.
 _SERIES_ERROR = 1e-11
-_LEAST_SERIES = 1e-280  # smaller coefficients are not used: what underflow took from larger ones is below 1e-300
+_LEAST_SERIES = 1e-280  # smaller coefficients are not used: the loss of larger ones by underflow is below 1e-300
 
 
 class AddedSaddles(NamedTuple):
-    """Steering only: orders a [L, K], increasing, and approximate log M(a) of a round of mean length."""
+    """Not certified: orders a [L, K], increasing, and approximate log M(a) of a round of mean length."""
 
     orders: Real
     logs: Real
 
 
 def saddles(of: Rule, steps: Real, scale: Real) -> AddedSaddles:
-    """`AddedSaddles` (a class) for rounds of `steps` [L]; `scale` [L] is about the deviation of the composed loss.
+    """`AddedSaddles` (a class) for rounds of `steps` [L]; `scale` [L] approximates the composed loss's deviation.
 
     E X^-p is the integral of u^{p-1} E e^{-uX} over Gamma(p): the saddle point u of either, beside that at X = 1.
     """
@@ -65,40 +65,40 @@ class Guide(NamedTuple):
 
     steps: Real  # [R]
     c: Real  # increasing
-    logs: Real  # at least log E e^{-c (X-1)}
+    logs: Real  # upper bounds on log E e^{-c (X-1)}
     epsilon: Real  # increasing
-    log_delta: Real  # at least log delta, add direction, from there on
-    powers: Real  # [R, J], whole, from 2 on
-    log_markov: Real  # [R, J]: at least log delta + (j - 1) eps, remove direction, of each power j
+    log_delta: Real  # upper bounds on log delta, add direction, from that epsilon on
+    powers: Real  # [R, J], integers, from 2 on
+    log_markov: Real  # [R, J]: upper bounds on log delta + (j - 1) eps, remove direction, by each power j
 
     def log_upper(self, epsilon: Real) -> Real:
-        """At least log delta [R, A], add direction, at `epsilon` [R, A] >= 0: the least of all knots' bounds."""
+        """Upper bounds on log delta [R, A], add direction, at `epsilon` [R, A] >= 0: the least of all knots' bounds."""
         x = np.expm1(-epsilon)[:, :, None]
         found = self.c[:, None] * x + (self.logs - np.log(self.c) - 1.0)[:, None]
         slack = 2.0**-50 * (64.0 + np.abs(self.logs) + self.c)
         return np.minimum(epsilon + (found + slack[:, None]).min(2), 0.0)
 
     def at(self, rounds: Any) -> "Guide":
-        """`Guide` of some rounds."""
+        """`Guide` for some of the rounds."""
         return Guide(*(x[rounds] for x in self))
 
 
 def spread_of(of: Rule, lane: Any, steps: Real) -> Real:
-    """At least E|X - 1| [R]."""
+    """Upper bounds on E|X - 1| [R]."""
     return np.minimum(np.sqrt(np.expm1(np.minimum(of.sigma[lane, 0] ** -2.0, 600.0)) / steps), 2.0)
 
 
 def last_knot(sigma: Real, tau: Real, top: Real) -> Real:
     """Float arrays of one shape: epsilons beyond which the geometric mean alone makes delta e^{top eps} tiny.
 
-    X is at least the geometric mean of the ratios: P[X < e^-eps] falls like e^{-(eps - mean)^2 / (2 tau^2)}.
+    X is at least the geometric mean of the ratios: P[X < e^-eps] decays like e^{-(eps - mean)^2 / (2 tau^2)}.
     """
     top, mean = np.maximum(top, 1.0), 0.5 / sigma**2
     return mean + tau * (tau * top + np.sqrt((tau * top) ** 2 + 2.0 * top * mean + 225.0))
 
 
 def guide(of: Rule, lane: Any, steps: Real, mean: Real, order: Real) -> Guide:
-    """`Guide` (a class) for moments of `order` [L], of rounds [R] of about `mean` [L] steps."""
+    """`Guide` (a class) for moments of `order` [L], for rounds [R] of about `mean` [L] steps."""
     spread = spread_of(of, np.arange(len(mean)), mean)
     top = TOP * (order - 1.0)
     near = np.maximum(top + 9.0 / spread, 4.0)
@@ -127,7 +127,7 @@ def guide(of: Rule, lane: Any, steps: Real, mean: Real, order: Real) -> Guide:
 
 
 def _markov(sigma: Real, steps: Real, spread: Real) -> tuple[Real, Real]:
-    """Powers j [R, J], and at least log of (1/j) (1 - 1/j)^(j-1) E X^j: Markov's bound on delta e^{(j-1) eps}."""
+    """Powers j [R, J], and upper bounds on log((1/j) (1 - 1/j)^(j-1) E X^j), Markov's bound on delta e^{(j-1) eps}."""
     low = np.arange(2.0, _MOST_POWER + 1.0)
     top = np.maximum(_HIGHEST / spread[:, None] / (_MOST_POWER + 1.0), 1.0)
     high = np.round((_MOST_POWER + 1.0) * top ** np.linspace(0.0, 1.0, _NUM_HIGHER))
@@ -137,12 +137,13 @@ def _markov(sigma: Real, steps: Real, spread: Real) -> tuple[Real, Real]:
 
 
 def _high_moments(sigma: Real, steps: Real, j: Real) -> Real:
-    """At least log E X^j [R, J], whole j > `_NUM_SERIES` / 2, where X is narrow.
+    """Upper bounds on log E X^j [R, J], integer j > `_NUM_SERIES` / 2, where the law of X is narrow.
 
-    E X^j = j! t^-j [z^j] f(z)^t, f(z) = sum_i E Y^i z^i / i!, of which terms to i = j matter, none negative: the
-    coefficient is at most f(r)^t r^-j. At r = j/t, by Stirling's bound, E X^j <= sqrt(2 pi j) e^(1/(12 j) - j) f(r)^t.
-    The logarithm of the ratio of a term of f to the one before is convex in i: terms that fall from the first one left
-    out are nowhere larger than there and at i = j.
+    E X^j = j! t^-j [z^j] f(z)^t, f(z) = sum_i E Y^i z^i / i!, of which only the terms to i = j matter, none of them
+    negative: the coefficient is at most f(r)^t r^-j. At r = j/t, by Stirling's bound,
+    E X^j <= sqrt(2 pi j) e^(1/(12 j) - j) f(r)^t. The logarithm of the ratio of a term of f to the one before is convex
+    in i: if the terms decrease at the first one left out, none of the later ones exceeds the larger of that one and the
+    one at i = j.
     """
     i, rate = np.arange(1.0, _NUM_SERIES + 2.0), sigma[:, None] ** -2.0
     log_r = np.log(j / steps[:, None])
@@ -161,10 +162,10 @@ def _high_moments(sigma: Real, steps: Real, j: Real) -> Real:
 
 
 def _low_moments(sigma: Real, steps: Real) -> Real:
-    """At least log E X^j [R, J], j = 2, 3, .. to `_MOST_POWER`.
+    """Upper bounds on log E X^j [R, J], j = 2, 3, .. to `_MOST_POWER`.
 
-    With c_i = E Y^i / (i! t^i) the moments are j! d_j, d_n = (1/n) sum_i ((t+1) i - n) c_i d_{n-i}: while n <= t + 1 no
-    term is negative, and beyond that there is no bound.
+    With c_i = E Y^i / (i! t^i) the moments are j! d_j, d_n = (1/n) sum_i ((t+1) i - n) c_i d_{n-i}: for n <= t + 1 no
+    term is negative, and for larger n there is no bound.
     """
     powers = np.arange(_MOST_POWER + 1.0)
     factorials = np.cumsum(np.log(np.maximum(powers, 1.0)))
@@ -187,18 +188,18 @@ def other_rate(known: Guide, a: Real) -> tuple[Real, Real]:
 
 
 class SamplePlan(NamedTuple):
-    """Samples and lines of the lanes [L]: the step in epsilon, how many on either side of 0; centres and nodes."""
+    """Samples and lines of the lanes [L]: step in epsilon, numbers of samples on both sides of 0; centres and nodes."""
 
     step: Real
-    own: Any  # whole: samples of the add direction's profile, from 0
-    other: Any  # whole: of the remove direction's
+    own: Any  # integers: numbers of samples of the add direction's profile, from 0
+    other: Any  # integers: the same for the remove direction's
     centre: Real  # c / t
     spacing: Real  # of the nodes, over t
-    num_nodes: Any  # whole, a multiple of INNER; 0 where no line would do
+    num_nodes: Any  # integers, multiples of INNER; 0 where no line is suitable
 
 
 def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> SamplePlan:
-    """`SamplePlan` (a class) for moments of one order a lane [L], imaginary parts to `height` [L]."""
+    """`SamplePlan` (a class) for moments of one order per lane [L], with imaginary parts up to `height` [L]."""
     num, t = len(order), known.steps
     a = order[lane]
     spread = spread_of(of, lane, t)
@@ -213,7 +214,7 @@ def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Sample
     other = np.maximum(other, step)
     step, own, other = _least(lane, step, num), -_least(lane, -own, num), -_least(lane, -other, num)
     tries = order[:, None] * _CENTRES
-    # errors are e^{c x} times those at 0, and weighted by e^{p eps} or e^{-a eps}
+    # errors are e^{c x} times those at 0, and are weighted by e^{p eps} or e^{-a eps}
     right = np.maximum(tries * np.expm1(other)[:, None] - (order * other)[:, None], 0.0)
     losses = np.maximum(right, _largest_left(tries, (order - 1.0)[:, None], own[:, None]))
     best = (losses <= losses.min(1, keepdims=True) + _SPARED).argmax(1)  # the further right, the fewer nodes
@@ -245,13 +246,13 @@ def plan(of: Rule, lane: Any, known: Guide, order: Real, height: Real) -> Sample
 
 
 def _least(lane: Any, x: Real, num: int) -> Real:
-    """The least `x` [R] of each of `num` lanes, where `lane` [R] says which lane an entry belongs to."""
+    """The least `x` [R] in each of `num` lanes, where `lane` [R] is the lane of each entry."""
     out = np.full(num, np.inf)
     np.minimum.at(out, lane, x)
     return out
 
 
 def _largest_left(c: Real, p: Real, end: Real) -> Real:
-    """The largest c (e^-eps - 1) + p eps for eps from 0 to `end`: at an end, since it is convex in eps."""
+    """The largest c (e^-eps - 1) + p eps for eps from 0 to `end`; it is attained at an end, by convexity in eps."""
     at_end = c * np.expm1(-end) + p * end
     return np.maximum(at_end, 0.0)

@@ -1,28 +1,29 @@
-"""Complex moments E[X^s ...] of rounds of 1-out-of-t allocation without their largest ratios, by vertical lines.
+"""Complex moments E[X^s ...] of rounds of 1-out-of-t allocation, their largest ratios cut off, by vertical lines.
 
-Each of the t likelihood ratios Y_i is weighted by Q(rate Y_i), which falls smoothly from 1 to 0 (`Cut`): what is
-left of the law of X = (1/t) sum Y_i has exponential moments, and
+Each of the t likelihood ratios Y_i is weighted by Q(rate Y_i), which falls smoothly from 1 to 0 (`Cut`): the weighted
+law of X = (1/t) sum Y_i has exponential moments, and
 
     M(s) = E[X^s prod Q] = Gamma(s+1)/(2 pi i) int_{Re z = c} Phi(z) z^{-s-1} dz,    Phi(z) = E[e^{zX} prod Q],
 
-for any c > 0. The inverse transform of z^{-s-1} is x^s/Gamma(s+1) on x > 0, so that the trapezoid of period P is
-*exactly* (Poisson summation) M(s) and its copies
+for any c > 0. The inverse transform of z^{-s-1} is x^s/Gamma(s+1) on x > 0, so that the trapezoid sum of period P is
+*exactly* (Poisson summation) M(s) plus its copies
 
     sum_{j>=1} E[(X + jP)^s prod Q] e^{-cjP}  +  sum_{j>=1} E[(X - jP)_+^s prod Q] e^{cjP},
 
-each bounded by x^a <= (a/(e l))^a e^{l x}, a = Re s, for any l > 0: l < c on the left, l > c on the right. What the
-weights take away is charged to delta by whoever composes: at most P[some Y_i is taken away] a round, since for weights
-w in [0, 1] E_Q[(X - K)_+] - E_Q[(X - K)_+ w] lies in [0, E_Q[X (1 - w)]].
+each bounded by x^a <= (a/(e l))^a e^{l x}, a = Re s, for any l > 0: l < c on the left, l > c on the right. The code
+that composes the rounds adds the mass lost by the weights to delta: at most P[some Y_i is taken away] per round, since
+for weights w in [0, 1] E_Q[(X - K)_+] - E_Q[(X - K)_+ w] lies in [0, E_Q[X (1 - w)]].
 
-Along the line M falls: turn all g_i by the same i phi sigma, which turns X and every Y_i by phi; the density grows by
-e^{t (phi sigma)^2/2}, and |Q(w e^{i phi})| <= q_phi(w) = e^{-w cos phi} sum_{j<m} w^j/j!. So for 0 < phi < pi/2, b > 0
+Along the line M decays: shift all g_i by the same i phi sigma, which rotates X and every Y_i by the angle phi; the
+density grows by e^{t (phi sigma)^2/2}, and |Q(w e^{i phi})| <= q_phi(w) = e^{-w cos phi} sum_{j<m} w^j/j!. So for
+0 < phi < pi/2 and b > 0
 
     |M(a + ib)| <= e^{t (phi sigma)^2/2 - phi b} E[X^a prod q_phi],    q_phi(w) = e^{w (1 - cos phi)} Q(w).
 
-A lane has one noise multiplier and one cutoff for all its rounds, whose lengths are close to each other: one transform
-of a step's ratio serves all of them.
+A lane has one noise multiplier and one cutoff for all its rounds, whose lengths are similar: one transform of a step's
+ratio is used for all of them.
 
-Shapes: [L] lanes; [R] rounds, of which a lane has one or more; [K] tilts; [N] nodes of the line behind a moment; [B]
+Shapes: [L] lanes; [R] rounds, of which a lane has one or more; [K] tilts; [N] nodes of the line for a moment; [B]
 heights of the moments wanted.
 """
 
@@ -42,7 +43,7 @@ from jaxacct.divergence.allocation._rule import Cut, Rule, cuts
 from jaxacct.divergence.allocation._transform import INNER, transform
 from jaxacct.special import ULP, complex_log
 
-# They steer speed and tightness only: every error is bounded, whatever they are.
+# They affect speed and tightness only: every error is bounded whatever their values.
 _HALVINGS = 10  # of the range of the logarithm of the rate, some 10 wide
 _COARSE = 36  # tilts at which saddle points are estimated
 _FURTHER = np.geomspace(1.15, 6.0, 10)  # orders beyond the last of them, over it
@@ -51,36 +52,36 @@ _TILTS = np.array([-12.0, -8.0, -5.5, -4.0, -3.0, -2.0, -1.0, 0.0, 0.7, 1.4, 2.1
 _FURTHER_TILTS = np.array([1.5, 2.0])  # more of them, over the saddle point, which bound moments of larger orders
 _LINES = slice(5, 15)  # those of `_TILTS` through which a line is tried
 _MOST_TILT, _MIDDLE = 0.96, 0.75  # largest tilt over the rate; share of it taken where the saddle point is beyond
-_ALIASES = 32.0  # in log: copies and what lies beyond the last node are kept this far below the moment
-_MOST_LOSS = 12.0  # in log: terms larger than the moment by more are not tried
+_ALIASES = 32.0  # in log: copies and the part beyond the last node are kept this far below the moment
+_MOST_LOSS = 12.0  # in log: lines whose terms exceed the moment by more are not tried
 _REACHES = np.array([0.5, 0.65, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0, 8.0, 14.0])  # over a guess of the line's height
-_MOST_NODES = 4096  # of a line: longer ones are left to other methods
+_MOST_NODES = 4096  # of a line: other methods take over where more are needed
 
 
 class ClippedSaddles(NamedTuple):
-    """Steering only: orders a [L, K], increasing, approximate log M(a) of one round, and their tilts."""
+    """Not certified: orders a [L, K], increasing, approximate log M(a) of one round, and their tilts."""
 
     orders: Real
     logs: Real
     tilts: Real  # l, for a round of mean length
-    whole: Real  # about log E[e^{lX} prod Q]
+    whole: Real  # approximate log E[e^{lX} prod Q]
 
 
 class Clipping(NamedTuple):
-    """A lane's cutoff: the clipped ratios, and how much clipping takes away from delta over all rounds."""
+    """A lane's cutoff: the clipped ratios, and a bound on how much clipping lowers delta over all rounds."""
 
     of: Rule
     cut: Cut
     dropped: Real  # [L]
 
     def at(self, lanes: Any) -> "Clipping":
-        """`Clipping` of some lanes."""
+        """`Clipping` for some of the lanes."""
         return Clipping(self.of.at(lanes), self.cut.at(lanes), self.dropped[lanes])
 
 
 @functools.cache
 def _rough_taken() -> tuple[Real, Real]:
-    """Two arrays [800]: log w at places that matter, and log(1 - Q(w)) there. Steering only."""
+    """Two arrays [800], not certified: log w over the relevant range, and log(1 - Q(w)) there."""
     log_w = np.linspace(-12.0, 6.0, 800)
     return log_w, np.log(np.maximum(step_weights(np.exp(log_w))[1], 1e-300))
 
@@ -100,7 +101,7 @@ def _rates(of: Rule, steps: Real, mass: Real) -> Real:
 
 
 def clipping(of: Rule, lane: Any, steps: Real, times: Real, mass: Real) -> Clipping:
-    """`Clipping` (a class) that takes away about `mass` [L], for rounds [R] of `lane`, each run `times`."""
+    """`Clipping` (a class) that takes away about `mass` [L], for rounds [R] of `lane`, each run `times` times."""
     num = len(mass)
     uses = np.bincount(lane, times, num)
     mean = np.bincount(lane, times * steps, num) / uses
@@ -112,7 +113,7 @@ def clipping(of: Rule, lane: Any, steps: Real, times: Real, mass: Real) -> Clipp
 
 
 def saddles(at: Clipping, steps: Real) -> ClippedSaddles:
-    """`ClippedSaddles` (a class) of rounds of mean length `steps` [L]: M(a) by the saddle point in the tilt."""
+    """`ClippedSaddles` (a class) for rounds of mean length `steps` [L]: M(a) by the saddle point in the tilt."""
     most, t = (at.cut.rate[:, 0] * steps)[:, None], steps[:, None]
     x = np.minimum(np.log(0.2 / most), -3.0)
     tilts = most / (1.0 + np.exp(-x - (5.0 - x) * np.linspace(0.0, 1.0, _COARSE)))
@@ -135,9 +136,9 @@ def saddles(at: Clipping, steps: Real) -> ClippedSaddles:
 
 
 def guesses(at: Clipping, steps: Real, known: ClippedSaddles, orders: Real) -> Real:
-    """Approximate log M [L, A] at real orders [L, A]: steering only.
+    """Approximate log M [L, A] at real orders [L, A], not certified.
 
-    As if log X were the sum of the logarithms of 1 + W_i/t: close where X is near 1.
+    log X is replaced by the sum of the logarithms of 1 + W_i/t, which is close where X is near 1.
     """
     _, w, density = at.of.real()
     x = w / steps[:, None]
@@ -151,7 +152,7 @@ def guesses(at: Clipping, steps: Real, known: ClippedSaddles, orders: Real) -> R
 
 
 def saddle_of(at: Clipping, steps: Real, known: ClippedSaddles, order: Real) -> tuple[Real, Real, Real]:
-    """Approximate tilt of the saddle point of M(order) [L], its width in log l, and the variance of X so tilted."""
+    """Approximate tilt at the saddle point of M(order) [L], its width in log l, and the variance of X so tilted."""
     every = np.arange(len(order))
     above = np.clip((known.orders < order[:, None]).sum(1), 1, known.orders.shape[1] - 1)
     (x0, x1), (y0, y1) = ((np.log(x[every, above - 1]), np.log(x[every, above])) for x in (known.orders, known.tilts))
@@ -166,7 +167,7 @@ class Bounds(NamedTuple):
 
     steps: Real  # [R]
     tilts: Real  # [R, K], l > 0, increasing
-    logs: Real  # [R, K], at least log E[e^{lX} prod Q]
+    logs: Real  # [R, K], upper bounds on log E[e^{lX} prod Q]
 
     def markov(self, orders: Real) -> Real:
         """Upper bounds [R, A, K] on log E[X^a prod Q] at real orders a > 0 [R, A]."""
@@ -178,7 +179,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(at: Clipping, lane: Any, steps: Real, mean: Real, tilt: Real, width: Real) -> Bounds:
-    """`Bounds` (a class) at tilts around the saddle point `tilt` [L] of a round of `mean` [L] length."""
+    """`Bounds` (a class) at tilts around the saddle point `tilt` [L] of a round of mean length `mean` [L]."""
     most = _MOST_TILT * at.cut.rate[:, 0] * mean
     middle = np.minimum(tilt, _MIDDLE * most)
     width = np.where(tilt > 0.3 * most, np.maximum(width, np.log(most / middle) / _TILTS[-1]), width)
@@ -192,19 +193,19 @@ def bounds(at: Clipping, lane: Any, steps: Real, mean: Real, tilt: Real, width: 
 
 
 class Lines(NamedTuple):
-    """Vertical lines Re z = c of the lanes [L], over the lengths of rounds; how many nodes they take."""
+    """Vertical lines Re z = c of the lanes [L], over the lengths of rounds, and their numbers of nodes."""
 
     centre: Real  # c / t
     spacing: Real  # of the nodes, over t
-    num_nodes: Any  # whole, a multiple of INNER; 0 where no line would do
+    num_nodes: Any  # integers, multiples of INNER; 0 where no line is suitable
 
 
 def lines(at: Clipping, lane: Any, known: Bounds, order: Real, height: Real, log_moment: Real, curve: Real) -> Lines:
-    """`Lines` (a class) for moments of one order a lane [L], imaginary parts to `height` [L].
+    """`Lines` (a class) for moments of one order per lane [L], with imaginary parts up to `height` [L].
 
     Args:
-      log_moment: [R], about log M(order).
-      curve: [R], about the variance of X so tilted.
+      log_moment: [R], approximate log M(order).
+      curve: [R], approximate variance of X, tilted to its saddle point.
     """
     a, h, num = order[lane], height[lane], len(order)
     excess = known.markov(a[:, None])[:, 0] - log_moment[:, None]  # [R, K]
@@ -248,7 +249,7 @@ def lines(at: Clipping, lane: Any, known: Bounds, order: Real, height: Real, log
 
 
 class ClippedMoments(NamedTuple):
-    """log |M(a + ib)| [R, B], its phase and the relative error of M at b = k step; at least log M [R, A]."""
+    """log |M(a + ib)| [R, B], its phase and the relative error of M at b = k step; upper bounds on log M [R, A]."""
 
     logs: Real
     phase: Real
@@ -257,14 +258,14 @@ class ClippedMoments(NamedTuple):
 
 
 class LineSums:
-    """M(s) of rounds [R], the largest ratios taken away, by sums over the lines of their lanes.
+    """M(s) of rounds [R] without the largest ratios, by sums over the lines of their lanes.
 
     Args:
-      at: what is left of the ratios, lanes [L].
-      lane: [R], whole, the lane of each round.
+      at: the clipped ratios, lanes [L].
+      lane: [R], integers, the lane of each round.
       known: transforms of the rounds on the real axis.
-      line: of the lanes.
-      num: nodes of each line.
+      line: the lines of the lanes.
+      num: the number of nodes of each line.
     """
 
     def __init__(self, at: Clipping, lane: Any, known: Bounds, line: Lines, num: int):
@@ -312,7 +313,7 @@ class LineSums:
         return scale + np.log(size), np.angle(total) + log_factor.imag, relative
 
     def _tail(self, orders: Real) -> Real:
-        """log of an upper bound on what lies beyond the nodes, at real orders [R, A]."""
+        """log of an upper bound on the part of the sums beyond the nodes, at real orders [R, A]."""
         return self._log_beyond - np.log(math.pi * orders) - orders * np.log(self._first)
 
     def _copies(self, orders: Real) -> Real:
@@ -329,12 +330,12 @@ def log_fall(at: Clipping, lane: Any, known: Bounds, order: Real, heights: Real,
 
     `log_moment` [R] is at most log M(order).
 
-    It takes the phi that is best without the moment, which changes little: prod q_phi is prod Q e^{k X} with
-    k = rate t (1 - cos phi), and by Hoelder's inequality, m = l/(2k) >= 1,
+    The phi used is the one that is best if the moment is ignored, which makes little difference: prod q_phi is prod Q
+    e^{k X} with k = rate t (1 - cos phi), and by Hoelder's inequality with m = l/(2k) >= 1,
 
         E[X^a e^{kX} prod Q] <= M(a)^{1 - 1/m} E[X^a e^{(l/2) X} prod Q]^{1/m},
 
-    the last of which is at most (2a/(e l))^a E[e^{lX} prod Q].
+    where the last expectation is at most (2a/(e l))^a E[e^{lX} prod Q].
     """
     t, sigma, rate = known.steps[:, None], at.of.sigma[lane], at.cut.rate[lane]
     turn = np.minimum(heights / (t * (sigma**2 + rate)), 1.2)

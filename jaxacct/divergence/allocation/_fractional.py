@@ -1,8 +1,8 @@
-"""Moments of X = (1/t) sum Y_i of every real order above 1, Gaussian pair, by a certified trapezoid in a logarithm.
+"""Moments of X = (1/t) sum Y_i of every real order above 1, Gaussian pair, by a trapezoid rule in log z, certified.
 
-E_Q[X^a] is the moment of order a of the *remove* direction of 1-out-of-t random allocation. At integer orders it is a
-sum of positive terms (`jaxacct.divergence.allocation._powers`). Between them a Laplace transform is needed: the integer
-moments do not determine the others (the law is lognormal).
+E_Q[X^a] is the moment of order a in the *remove* direction of 1-out-of-t random allocation. At integer orders it is a
+sum of positive terms (`jaxacct.divergence.allocation._powers`). Between integers a Laplace transform is needed: the
+integer moments do not determine the others (the law is lognormal).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from jaxacct.special import (
 )
 from jaxacct.special._namespace import is_jax, row_map, scan, with_rows, xp
 
-# They steer speed and tightness: what they leave out is bounded and added. The bound on rounding does not depend on the
-# numbers of nodes: check it before raising them.
+# They affect speed and tightness: the truncation and discretisation errors are bounded and added. The bound on rounding
+# does not depend on the numbers of nodes: check it before raising them.
 _NUM_V = 512  # nodes in v = log z
 _NUM_G = 1024  # nodes in the Gaussian variable g
-_AT_ONCE = 32  # nodes in v that are worked on together
+_AT_ONCE = 32  # nodes in v that are processed together
 _BLOCK = 32  # nodes in g that are added up at a time; the bound on rounding in `_log_transforms` relies on short sums
-_G_TAIL = 9.5  # standard deviations to which the window in g reaches
-_DECAY = 40.0  # the grid in v ends where about e^-40 of the rest is left out
+_G_TAIL = 9.5  # standard deviations to which the window in g extends
+_DECAY = 40.0  # the grid in v ends where the part left out is about e^-40 of the rest
 _GROUPS = (3.0, 6.0, math.inf)  # orders between two of these share a table; one for high orders is coarser at low noise
 _COSINES = (0.25, 0.6, 0.9, 0.98)  # cos(d / sigma) of the strips |Im g| <= d tried; the least bound is kept
 
@@ -52,24 +52,26 @@ def fractional_rdp(noise_multiplier: jax.Array, num_steps: jax.Array, *, orders:
 
         E X^a = (1/Gamma(r)) int_0^inf z^(r-1) K_n(z) dz,   K_n(z) = E[X^n e^{-zX}],   z = e^v,
 
-    trapezoid in v. K_n is a sum of positive terms: with psi_p(u) = E[Y^p e^{-uY}], y_p = psi_p / psi_0 at u = z/t,
+    by the trapezoid rule in v. K_n is a sum of positive terms: with psi_p(u) = E[Y^p e^{-uY}] and y_p = psi_p / psi_0
+    at u = z/t,
 
         K_n = n! psi_0^t sum_{L<=n} (t)_L t^-L / L! [x^n] (sum_{p>=1} y_p t^(1-p) / p! x^p)^L.
 
-    psi_0^t is that of `jaxacct.divergence.allocation._laplace`, sharp to a few ulp for any t; the y_p enter to the
+    psi_0^t is that of `jaxacct.divergence.allocation._laplace`, accurate to a few ulp for any t; the y_p enter to the
     power n at most. Every error is bounded and added:
 
-    * v-grid: for each X the rule errs, relative to X^a, by at most 2.1 |Gamma(r + iy)/Gamma(r)|, which is at most
-      2.1 e^{-y atan(y/r)} (1 + y^2/r^2)^(r/2), y = 2 pi/h.
+    * v-grid: for each X the error of the rule, relative to X^a, is at most 2.1 |Gamma(r + iy)/Gamma(r)|, which is at
+      most 2.1 e^{-y atan(y/r)} (1 + y^2/r^2)^(r/2), y = 2 pi/h.
     * left of the grid K_n <= E X^n, a moment of integer order.
-    * right of it, from Z on: X^a (zX)^r e^{-zX} / Gamma(r) sums to below 1e-15 X^a where Z X >= 45. Elsewhere it sums
-      to at most e^0.1 X^a, X < 45/Z, and that has at most the probability of G < 45/Z: G is the geometric mean of the
-      Y_i, which is lognormal and never above X.
+    * right of it, from Z on: X^a (zX)^r e^{-zX} / Gamma(r) sums to below 1e-15 X^a where Z X >= 45. Elsewhere X < 45/Z
+      and it sums to at most e^0.1 X^a; the probability of this is at most that of G < 45/Z, where G is the geometric
+      mean of the Y_i, which is lognormal and never above X.
     * the transforms psi_p: see `_log_transforms`.
 
-    Never above the chord between the integer orders, which is the better bound where (a - 1) R_a < 1e-13. Measured
-    against mpmath at t = 2, orders to 6.5: above log E X^a by 1e-13 to 6e-13 for sigma in [.4, 100], by 2e-12 at .3; at
-    .2 only the orders below 3 gain on the chord, and are above by up to 3e-4. It holds for any t >= 1.
+    The result is never above the chord between the integer orders, which is the better bound where (a - 1) R_a < 1e-13.
+    Measured against mpmath at t = 2 and orders up to 6.5, it exceeds log E X^a by 1e-13 to 6e-13 for sigma in [.4, 100]
+    and by 2e-12 at .3; at .2 only the orders below 3 improve on the chord, and exceed it by up to 3e-4. The bound holds
+    for any t >= 1.
     """
     a = np.asarray(orders, np.float64)
     group = np.searchsorted(_GROUPS, a, side="right")
@@ -121,7 +123,7 @@ def _log_laplace_moments(v: jax.Array, sigma: jax.Array, t: jax.Array, *, top: i
     log_psi = _log_transforms(v - xp.log(t), sigma, top=top)  # [N, top, L], psi_1 ..
     p = xp.arange(1, top + 1, dtype=xp.float64)[:, None]
     lf = xp.asarray(log_factorial_table(top), xp.float64)
-    # log phi / t in place of log psi_0: phi^(1 - L/t) is an upper bound where phi is
+    # log phi / t in place of log psi_0: phi^(1 - L/t) is an upper bound if phi is
     log_b = log_psi - (log_phi / t)[:, None] - (p - 1.0) * xp.log(t) - lf[1:, None]
     shape = (top + 1, v.size)
     b = with_rows(xp.full(shape, -xp.inf), np.arange(1, top + 1), xp.moveaxis(log_b, 1, 0).reshape(top, -1))
@@ -151,12 +153,12 @@ def _added_up(values: Any, blocks: Any) -> Any:
 def _log_transforms(log_u: jax.Array, sigma: jax.Array, *, top: int) -> jax.Array:
     """Upper bounds [N, top, L] on log psi_p at u, psi_p(u) = E[Y^p e^{-uY}], p = 1..top, `log_u` [N, L].
 
-    psi_p = e^{p (p - 1)/(2 sigma^2)} rho_p, rho_p = E e^{-uY} where g has the mean p/sigma, by the trapezoid of step k
-    in g on [-9.5, 9.5 + top/sigma]. Errors added to rho_p:
+    psi_p = e^{p (p - 1)/(2 sigma^2)} rho_p, where rho_p = E e^{-uY} with g of mean p/sigma, by the trapezoid rule of
+    step k in g on [-9.5, 9.5 + top/sigma]. The following errors are added to rho_p:
 
-    * rule: on Im g = d, |e^{-uY}| <= e^{-c uY} with c = cos(d/sigma), whose mean is at most rho_p^c (Jensen):
-      C rho_p^c, C = 2 e^{d^2/2} / (e^{2 pi d/k} - 1), the least of some c; and rho_p is at most
-      max(2 (sum + tails), (2 C)^(1/(1-c))).
+    * rule: on Im g = d, |e^{-uY}| <= e^{-c uY} with c = cos(d/sigma), whose mean is at most rho_p^c (Jensen), so that
+      the error is at most C rho_p^c, C = 2 e^{d^2/2} / (e^{2 pi d/k} - 1), and the least over some c is taken; rho_p is
+      at most max(2 (sum + tails), (2 C)^(1/(1-c))).
     * window: Phi(-9.5 - p/sigma) on the left, at most Phi(-9.5) e^{-uY} on the right.
     * rounding: the tilted mean of uY is at most -log rho_p, that of (g - p/sigma)^2 at most 1.4 - 4 log rho_p.
     """

@@ -17,10 +17,10 @@ Complex = NDArray[Any]
 
 SHARPNESS = 32  # m of the cutoff: the larger, the narrower its fall; the series below are sized for this value
 TABLE_ERROR = 2.0**-44  # relative error allowed for the cutoff's tables: m times the ratio's 4 ulp, some 100 ulp more
-# e^-w w^m/m! is computed as e^-w (w/_SCALE)^m times _LEADING, so that the power does not overflow
+# e^-w w^m/m! is computed as e^-w (w/_SCALE)^m times _LEADING, to keep the power from overflowing
 _SCALE = 13.0
 _LEADING = math.exp(SHARPNESS * math.log(_SCALE) - math.lgamma(SHARPNESS + 1.0))
-LARGEST = 1e9  # w is clipped to this before a power of w is taken: beyond, its product with e^-w is 0 in doubles
+LARGEST = 1e9  # w is clipped to this before a power is taken: beyond it the power's product with e^-w is 0 in doubles
 
 
 def product(a: Any, b: Any) -> tuple[Any, Any]:
@@ -31,7 +31,7 @@ def product(a: Any, b: Any) -> tuple[Any, Any]:
 def log_ratio(sigma: float | Real, g: Real) -> tuple[Real, Real]:
     """A tuple of two arrays of the shape of `g`: s g - s^2/2, s = 1/sigma, as an unevaluated sum.
 
-    With one double Y would have a relative error of as many ulp as its logarithm is large.
+    With a single double the relative error of Y would be as many ulp as its logarithm is large.
     """
     s = 1.0 / sigma
     back, back_error = product(s, sigma)
@@ -45,7 +45,7 @@ def log_ratio(sigma: float | Real, g: Real) -> tuple[Real, Real]:
 
 
 def step_series(w: Any) -> Any:
-    """Float array of the shape of `w`: 1 - Q(w) = e^-w sum_{j>=m} w^j/j!, |w| <= m real or complex, by 70 terms."""
+    """Float array of the shape of `w`: 1 - Q(w) = e^-w sum_{j>=m} w^j/j! by 70 terms, |w| <= m real or complex."""
     total = np.ones_like(w)
     for j in range(70, 0, -1):
         total *= w * (1.0 / (SHARPNESS + j))
@@ -65,8 +65,8 @@ def partial_exponential(w: Any) -> Any:
 def step_weights(w: Real) -> tuple[Real, Real]:
     """Two float arrays of the shape of `w` >= 0: Q(w) and 1 - Q(w).
 
-    Each has a relative error of at most `TABLE_ERROR` where nothing underflows: for Q to w = 708, where it is about
-    e^-580 (not far beyond it counts as 0), for 1 - Q from w = 1e-8 on.
+    Each has a relative error of at most `TABLE_ERROR` where nothing underflows: Q up to w = 708, where it is about
+    e^-580 (soon after that it counts as 0), and 1 - Q from w = 1e-8 on.
     """
     inner = w < SHARPNESS
     outer = np.clip(w, 1.0, 800.0)
@@ -77,8 +77,8 @@ def step_weights(w: Real) -> tuple[Real, Real]:
 def largest_beyond(w: Real, log_sum: Real, a: Real) -> Real:
     """Float array: upper bounds on e^{-a v} sum_{j<m} v^j/j! over all v >= `w`, `a` > 0, which broadcast together.
 
-    `log_sum` is the logarithm of the sum at `w`, or at `LARGEST` if that is less. From v = m/a on it falls; before, it
-    is at most sum_{j<m} a^-j.
+    `log_sum` is the logarithm of the sum at `w`, or at `LARGEST` if that is less. From v = m/a on the expression
+    decreases; before, it is at most sum_{j<m} a^-j.
     """
     v = np.minimum(w, LARGEST)
     falling = np.exp(log_sum - a * v)

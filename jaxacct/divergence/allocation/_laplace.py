@@ -1,7 +1,7 @@
-"""Moments of real order of X = (1/t) sum Y_i, Gaussian pair, by a certified trapezoid in a logarithm.
+"""Moments of real order of X = (1/t) sum Y_i, Gaussian pair, by a trapezoid rule in log s, certified.
 
-E_Q[X^-p], p > 0, is the moment of order a = 1 + p of the *add* direction of 1-out-of-t random allocation
-(Q^t against P-bar); E_Q[X^a], 1 < a < 2, the remove direction below the integer orders.
+E_Q[X^-p], p > 0, is the moment of order a = 1 + p in the *add* direction of 1-out-of-t random allocation (Q^t against
+P-bar); E_Q[X^a], 1 < a < 2, is that of the remove direction below the integer orders.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from jaxacct.divergence.allocation._phases import Phases
 from jaxacct.special import log1mexp, log1p, log_normal_tail, log_sum_exp, logexpm1, map_rows, softplus, up
 from jaxacct.special._namespace import row_map, stop_gradient, xp
 
-# They steer speed and tightness: what they leave out is bounded and added. The bound on rounding does not depend on
-# _NUM_Z, but `_log_laplace_difference` states it for this value.
+# They affect speed and tightness: the truncation and discretisation errors are bounded and added. The bound on rounding
+# does not depend on _NUM_Z, but `_log_laplace_difference` states it for this value.
 _NUM_Z = 512  # nodes in the Gaussian variable z
-_AT_ONCE = 32  # nodes in v that are worked on together
-_Z_TAIL = 9.5  # standard deviations to which the window in z reaches, at least
+_AT_ONCE = 32  # nodes in v that are processed together
+_Z_TAIL = 9.5  # standard deviations to which the window in z extends, at least
 _LOG_Z_TAIL = math.log(0.5 * math.erfc(_Z_TAIL / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
-_LOG_LEFT = 45.0  # what lies left or right of the grid in v = log s is meant to be e^-45 of the moment less 1
-_V_MIN = -25.0  # that grid begins here, or further left, for p < 0
-_LEAST_V = -30.0  # and for p > 0 it begins no further left than here
-_MOST_LOG = 600.0  # largest log of u = s/t, so that u is a double; psi falls, so that psi(e^600) bounds what is beyond
+_LOG_LEFT = 45.0  # the part left or right of the grid in v = log s is meant to be e^-45 of the moment less 1
+_V_MIN = -25.0  # for p < 0 that grid begins here, or further left
+_LEAST_V = -30.0  # for p > 0 it begins no further left than here
+_MOST_LOG = 600.0  # largest log of u = s/t, so that u is a double; psi decreases, so that psi(e^600) is a bound beyond
 # half widths of the strip in z, in units of sigma, among which the one with the least error is taken
 _TURNS = 0.5 * math.pi * np.array([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 
@@ -42,16 +42,17 @@ def laplace_rdp(phases: Phases, *, exponents: Sequence[Sequence[float]], num_nod
 
         E X^-p - 1 = (1/Gamma(p)) int_0^inf s^(p-1) e^-s expm1(B(s)) ds,    s = e^v,
 
-    by the trapezoid in v with N nodes of step h, and B by the trapezoid in z. Every error is added on the safe side:
+    by the trapezoid rule in v with N nodes of step h; B is found by the trapezoid rule in z. Every error is added on
+    the safe side:
 
-    * v-grid. Poisson summation of s^p e^{-sx} at each x: relative error of x^-p at most
-      2.1 |Gamma(p + iy)/Gamma(p)| <= 2.1 exp(-y atan(y/p) + (p/2) log1p(y^2/p^2)), y = 2 pi/h
-      (p + 2 in place of p when p < 0), hence that times (E X^-p + 1) in all.
+    * v-grid. Poisson summation of s^p e^{-sx} at each x: relative error of x^-p at most 2.1 |Gamma(p + iy)/Gamma(p)| <=
+      2.1 exp(-y atan(y/p) + (p/2) log1p(y^2/p^2)), y = 2 pi/h (p + 2 in place of p when p < 0), hence an error of that
+      times (E X^-p + 1) in all.
     * left of the grid: phi(s) - e^-s is at most s^2 Var(X)/2, and s; either is summed as a geometric series.
     * right of the grid: X is at least the geometric mean G of the Y_i, lognormal; see `_right_end`.
     * z-grid and window: see `_log_laplace_difference`.
 
-    Where a bound on an error is not tight the result is a valid but looser bound, at worst inf.
+    Where a bound on an error is not tight, the result is a valid but looser bound, at worst inf.
     """
     t, noises = phases.num_steps, phases.noise_multipliers
     parts = [logexpm1(1.0 / (s * s)) + xp.log(n / t) for s, n in zip(noises, phases.counts, strict=True)]
@@ -64,7 +65,7 @@ def laplace_rdp(phases: Phases, *, exponents: Sequence[Sequence[float]], num_nod
         h = (v_max - v_min) / (nodes - 1)
         grids.append(v_min + h * xp.arange(nodes, dtype=xp.float64)[:, None])
         ends.append((v_min, h, right))
-    # one loop over the nodes of all grids: a program holds it once
+    # one loop over the nodes of all grids, so that the compiled program contains it once
     differences = _log_difference(xp.concatenate(grids), phases)
     rows = xp.split(differences, np.cumsum(num_nodes)[:-1].tolist())
     return [
@@ -83,7 +84,7 @@ def _left_end(exponents: Sequence[float], log_variance: jax.Array, least_noise: 
     """The beginning v_min [L] of the grid in v, for noise multipliers of at least `least_noise` [L]: any is valid.
 
     Near order 2 (p = -2) the sum decays only like s^(p + 2), and s^2 Var(X)/2 is sharp only once s Y is small at the Y
-    that make up the variance, about e^{3/(2 sigma^2)}. For p > 0 what lies left of it is e^-45 of about p^2 Var X,
+    that make up the variance, about e^{3/(2 sigma^2)}. For p > 0 the part left of v_min is e^-45 of about p^2 Var X,
     where that is small, else of p.
     """
     p = min(exponents)
@@ -137,13 +138,13 @@ def _right_end(
 ) -> tuple[jax.Array, jax.Array]:
     """The end v_max [L] of the grid, and log of a bound [P, L] on the part of each sum beyond it.
 
-    For s >= S: s^p e^{-sx} <= e^{-Sx/2} s^p e^{-sx/2}, so what lies beyond S is at most
-    1.1 E[(X/2)^-p e^{-SX/2}], decreasing in X; X >= G = exp(m + tau z), m = -1/(2 sigma^2),
-    tau = 1/(sigma sqrt t), z standard normal. Split at z0: below it the tilted normal tail
+    For s >= S: s^p e^{-sx} <= e^{-Sx/2} s^p e^{-sx/2}, so the part beyond S is at most 1.1 E[(X/2)^-p e^{-SX/2}],
+    decreasing in X; X >= G = exp(m + tau z), m = -1/(2 sigma^2), tau = 1/(sigma sqrt t), z standard normal. The
+    expectation is split at z0: below it is the tilted normal tail
     E[G^-p; z < z0] = e^{-pm + p^2 tau^2/2} Phi(z0 + p tau), above it the exponential at G(z0).
     E X^-p >= e^{p^2 tau^2/2} (Jensen's inequality after a shift of every z by -p tau/sqrt t), so that e^-45 of it, or
-    of Var X where that is small, is left where SG/2 at z0 is 45 and what log(E[(G/2)^-p]) exceeds that exponent by.
-    For p < 0: s^p <= S^p leaves e^{-Sx} h S^p / (1 - e^{p h}), and x >= G(z0) but for a probability Phi(z0).
+    of Var X where that is small, is left if SG/2 at z0 is 45 plus the excess of log(E[(G/2)^-p]) over that exponent.
+    For p < 0: s^p <= S^p leaves e^{-Sx} h S^p / (1 - e^{p h}), and x >= G(z0) except with probability Phi(z0).
     """
     m, tau = -0.5 * 1.0 / (sigma * sigma), 1.0 / (sigma * xp.sqrt(t))
     top = max(p_max, 0.0)
@@ -161,9 +162,9 @@ def _right_end(
 def _log_difference(v: jax.Array, phases: Phases) -> jax.Array:
     """Upper bounds [N, L] on log(E e^{-sX} - e^{-s}) at s = e^v, `v` [N, L].
 
-    From each phase's own d_j = log(psi_j^{n_j} - e^{-u n_j}), the lesser of two: by the sum of
-    B_j = log1p(e^{d_j + u n_j}), in which nothing cancels, and, where s is too large for that, by the sum of the
-    n_j log psi_j.
+    It is found from each phase's own d_j = log(psi_j^{n_j} - e^{-u n_j}) as the lesser of two bounds: one by the sum of
+    the B_j = log1p(e^{d_j + u n_j}), in which nothing cancels, and, for s too large for that, one by the sum of the n_j
+    log psi_j.
     """
     t = phases.num_steps
     if phases.is_whole:
@@ -186,23 +187,23 @@ def _log_difference(v: jax.Array, phases: Phases) -> jax.Array:
 def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax.Array:
     """Upper bounds [N, L] on log(phi(s) - e^-s) at s = e^v, phi(s) = (E e^{-sY/t})^t.
 
-    Trapezoid in z, Y = exp(z/sigma - 1/(2 sigma^2)), M nodes of step k.
+    By the trapezoid rule in z with M nodes of step k; Y = exp(z/sigma - 1/(2 sigma^2)).
 
-    * u = s/t <= 1: C = E[e^{-uW} - 1 + uW], a non-negative integrand, phi - e^-s = e^-s expm1(t log1p(C)).
-      On |Im z| <= d <= pi sigma/2 the exponent keeps Re(uW) >= -u, so the integrand is at most phi(z) e^{d^2/2} times
-      e^u |uW|^2/2 or 1 + e^u + |uW|, |W| <= Y + 1, E(Y+1)^2 = e^{1/sigma^2} + 3: the grid errs by at most
-      2.1 e^{d^2/2 - 2 pi d/k} times e^u (u^2/2) (e^{1/sigma^2} + 3) or 1 + e^u + 2u. The window,
-      [-9.5, 9.5 + 2/sigma] at least, loses at most (u^2/2) e^u Phi(-9.5), and (u^2/2) e^{1/sigma^2} Phi(-9.5) or
-      u E[Y; beyond], all doubled for the sum.
-    * u > 1: psi = E e^{-uY} itself, the nodes shifted by -w sigma, w e^w = u/sigma^2. By Jensen's inequality
+    * u = s/t <= 1: C = E[e^{-uW} - 1 + uW], a non-negative integrand, phi - e^-s = e^-s expm1(t log1p(C)). On
+      |Im z| <= d <= pi sigma/2 Re(uW) >= -u, so the integrand is at most phi(z) e^{d^2/2} times e^u |uW|^2/2 or
+      1 + e^u + |uW|, |W| <= Y + 1, E(Y+1)^2 = e^{1/sigma^2} + 3: the grid errs by at most 2.1 e^{d^2/2 - 2 pi d/k}
+      times e^u (u^2/2) (e^{1/sigma^2} + 3) or 1 + e^u + 2u. The part outside the window, [-9.5, 9.5 + 2/sigma] at
+      least, is at most (u^2/2) e^u Phi(-9.5) on the left, and (u^2/2) e^{1/sigma^2} Phi(-9.5) or u E[Y; beyond] on the
+      right, all doubled for the sum.
+    * u > 1: psi = E e^{-uY} itself, with the nodes shifted by -w sigma, w e^w = u/sigma^2. By Jensen's inequality
       psi >= e^-A, A = w^2 sigma^2/2 + u e^-w at any w. In the strip the modulus is e^{-ucY}, c = cos(d/sigma), at most
       1: the grid errs by at most r psi(cu), r = 2.1 e^{d^2/2 - 2 pi d/k}, hence by r; and since c Y(z) = Y(z - D),
-      D = -sigma log c, psi(cu) <= e^{DM - D^2/2} psi(u) + Phi(D - M) at any M > D. The integrand is e^-f,
-      f = z^2/2 + uY convex: beyond an end where it falls the integral and the sum are at most e^-f/|f'|. Less e^-s,
-      which counts while t is small (phi >= e^-s by Jensen).
-    * rounding: a sum of M terms to 64 times 2^-50 relative, t times that in phi, and 2^-50 of the exponents' sizes.
-      f has, under the integrand as a density, a mean of at most 2A + 0.7 (log E e^{-bf} is convex in b), and errs by
-      2^-52 (6 + 2 |z|/sigma + 1/sigma^2 + |log u|) of its size; what lies below e^-46 of the sum is no matter.
+      D = -sigma log c, psi(cu) <= e^{DM - D^2/2} psi(u) + Phi(D - M) at any M > D. The integrand is e^-f with
+      f = z^2/2 + uY convex: beyond an end where it decreases the integral and the sum are at most e^-f/|f'|. Finally
+      e^-s is subtracted, which matters only for small t (phi >= e^-s by Jensen).
+    * rounding: a sum of M terms errs by 64 times 2^-50, relative, phi by t times that, and by 2^-50 of the exponents'
+      sizes. With the integrand as a density f has a mean of at most 2A + 0.7 (log E e^{-bf} is convex in b), and errs
+      by 2^-52 (6 + 2 |z|/sigma + 1/sigma^2 + |log u|) of its size; terms below e^-46 of the sum are negligible.
     """
     log_u = xp.minimum(v - xp.log(t), _MOST_LOG)
     shift = _log_shift(log_u, sigma)
@@ -215,8 +216,8 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
         below = u <= 1.0
         us = xp.where(below, u, 1.0)
         x = us * rule.away
-        fallen, centre = xp.exp(log_u - shift), -shift * sigma  # u e^-w, and where z = 0 is moved to
-        # A - f = -z^2/2 - centre z + u e^-w (1 - Y(z)): one exponential serves both
+        fallen, centre = xp.exp(log_u - shift), -shift * sigma  # u e^-w, and the point to which z = 0 is moved
+        # A - f = -z^2/2 - centre z + u e^-w (1 - Y(z)): one exponential is used for both cases
         value = xp.exp(xp.where(below, -x, -half_z - centre * rule.z + fallen * (1.0 - rule.ratio)))
         inner = _log_below(rule, us, x, value, below)
         return xp.where(below, inner, _log_above(rule, u, log_u, fallen, centre, value, below))
@@ -225,7 +226,7 @@ def _log_laplace_difference(v: jax.Array, sigma: jax.Array, t: jax.Array) -> jax
 
 
 class _Rule(NamedTuple):
-    """The trapezoid rule in z of `_log_laplace_difference`: its nodes, and bounds that every s shares."""
+    """The trapezoid rule in z of `_log_laplace_difference`: its nodes, and bounds that are the same for every s."""
 
     s: jax.Array  # [L], 1/sigma
     t: jax.Array  # [L]
@@ -316,7 +317,7 @@ def _log_above(
 
 
 def _log_growth(moved: Any, reach: Any) -> Any:
-    """Log of a factor g with psi(c u) <= g psi(u) + Phi(D - M): D is `moved`, -sigma log c, and M > D is `reach`.
+    """Log of a factor g with psi(c u) <= g psi(u) + Phi(D - M), where D is `moved`, -sigma log c, and M > D `reach`.
 
     psi(c u) = E e^{-u Y(z - D)} is the integral of e^{-uY(z)} under the density phi(z + D) = phi(z) e^{-Dz - D^2/2}.
     """
@@ -324,7 +325,7 @@ def _log_growth(moved: Any, reach: Any) -> Any:
 
 
 def _log_shift(log_u: jax.Array, sigma: jax.Array) -> jax.Array:
-    """w >= 0, [N, L], about the root of w e^w = u/sigma^2."""
+    """w >= 0, [N, L], approximately the root of w e^w = u/sigma^2."""
     log_x = stop_gradient(log_u - 2.0 * xp.log(sigma))
     w = softplus(log_x)
     for _ in range(4):  # Newton's method for log w + w = log x

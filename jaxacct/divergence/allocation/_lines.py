@@ -4,12 +4,12 @@ X - 1 = (1/t) sum_{j<=n} W_j: n of t steps of an epoch have been taken. For Re z
 
     E(x - (X-1))_+ = (1/2 pi i) int e^{zx} Phi(z) z^-2 dz,   E(X-1-x)_+ = the same,   Phi(z) = E e^{-z(X-1)}.
 
-With step h and period P = 2 pi/h the trapezoid is *exactly*, for every law and every positive measure of X,
+With step h and period P = 2 pi/h the trapezoid sum is *exactly*, for every law and every positive measure of X,
 
     sum_j e^{-|c| j P} E(a + jP)_+,   a = x - (X-1) or X-1-x:                                                  (1)
 
-the value (j = 0) and its shifted copies, all >= 0 (Poisson summation). `jaxacct.divergence.allocation._plans` and
-`jaxacct.divergence.allocation._added_plans` choose lines.
+that is, the value (j = 0) and its shifted copies, all >= 0 (Poisson summation). The lines are chosen in
+`jaxacct.divergence.allocation._plans` and `jaxacct.divergence.allocation._added_plans`.
 
 Shapes: [L] lanes; [R] rounds, each with its line; [J] arguments x; [N] nodes of a line; [F] points of the real axis.
 """
@@ -24,8 +24,8 @@ from jaxacct.divergence.allocation._rule import Cut, Rule
 from jaxacct.divergence.allocation._transform import INNER, transform, weighted_transform
 from jaxacct.special import ULP, complex_exp, complex_log, rows_times_rows, turn
 
-MAX_NODES = 2**14  # a line that needs more gives the trivial bound: it limits time and memory, and any value is valid
-_BLOCK = 4 * INNER  # nodes of a line for one question are a multiple of it
+MAX_NODES = 2**14  # a line that needs more gives the trivial bound: this limits time and memory, and any value is valid
+_BLOCK = 4 * INNER  # the number of nodes of a line for one question is a multiple of it
 
 
 class BoundedValue(NamedTuple):
@@ -38,16 +38,16 @@ class BoundedValue(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """What bounds the sum over j != 0 in (1), the copies, for the measure of X behind a line; [R, 1] if not said."""
+    """Bounds on the copies, the sum over j != 0 in (1), for the measure of X behind a line; [R, 1] unless noted."""
 
     mass: Real | float  # of the measure
-    excess: Real | float  # at least its E(a)_+ at x = 0
-    far_centres: Real  # [R, F]: real z; those further from 0 than the line, on its side, bound what lies ahead
+    excess: Real | float  # upper bound on its E(a)_+ at x = 0
+    far_centres: Real  # [R, F]: real z; those further from 0 than the line, on its side, bound the copies ahead
     far_logs: Real  # [R, F]: log of the measure's transform there, rounded up
     reach: float  # a <= x + reach
 
     def __call__(self, x: Real, centre: Real, period: Real) -> Real:
-        """Upper bounds [R, J] on the sum of the copies at arguments `x` [R, J]: those ahead, and those behind."""
+        """Upper bounds [R, J] on the sum of the copies, ahead and behind, at arguments `x` [R, J]."""
         side = np.sign(centre)
         q, far = np.exp(-side * centre * period), self.far_centres
         behind = q / (1.0 - q) * (self.mass * np.maximum(side * x, 0.0) + self.excess)
@@ -63,9 +63,9 @@ class Copies(NamedTuple):
 
 
 class Trapezoids(NamedTuple):
-    """The trapezoids (1) on vertical lines: their terms, and what bounds their errors; [R, 1] if not said.
+    """The trapezoid sums (1) on vertical lines: their terms, and bounds on their errors; [R, 1] unless noted.
 
-    At x the terms are e^{log_scale} e^{z (x + shift)} terms.
+    At x the terms are e^{log_scale} e^{z (x + shift)} `terms`.
     """
 
     centre: Real
@@ -73,7 +73,7 @@ class Trapezoids(NamedTuple):
     terms: Complex  # [R, N]
     log_scale: Real
     relative: Real  # [R, N], the relative errors of the terms
-    log_tail: Real  # log of a bound on what lies beyond the last node, at x = 0
+    log_tail: Real  # log of a bound on the part beyond the last node, at x = 0
     shift: float
     copies: Copies
 
@@ -96,7 +96,7 @@ class Trapezoids(NamedTuple):
         return (inner.real * coarse.real - inner.imag * coarse.imag).sum(1)
 
     def values(self, x: Real) -> tuple[Real, Real, Real]:
-        """The values [R, J] at arguments `x` [R, J]; bounds on how far too low, and how far too high, they are."""
+        """The values [R, J] at arguments `x` [R, J], and bounds on how far they may be too low and too high."""
         moved, sizes = x + self.shift, np.abs(self.terms)
         log_scale = self.centre * moved + self.log_scale
         total, lost, turned = ((sizes * y).sum(1, keepdims=True) for y in (1.0, self.relative, np.abs(self._nodes)))
@@ -119,7 +119,7 @@ def num_nodes(period: float, log_sizes: Real, heights: Real, floor: float) -> tu
     """Int and float: the number of nodes, in whole blocks, at which the tail is below e^floor; log of a bound on it.
 
     `log_sizes` [K] bounds log |Phi| from each of the `heights` [K] on. Beyond node N the sum of h/(pi y^2) is at most
-    1/(pi (y_N - h/2)). The bound is inf where that would take more than MAX_NODES.
+    1/(pi (y_N - h/2)). The bound is inf where more than MAX_NODES nodes would be needed.
     """
     logs = log_sizes - np.log(math.pi * heights)
     good = np.flatnonzero(logs <= floor)
@@ -142,7 +142,7 @@ def log1p(z: Complex) -> Complex:
 def log_of_transform(excess: Complex, error: Real) -> tuple[Complex, Real]:
     """log Phi and log(1 + r) [.., N], Phi = 1 + `excess` a transform known to `error` and r its relative error.
 
-    r contains the rounding of the logarithm.
+    r includes the rounding error of the logarithm.
     """
     size = np.abs(1.0 + excess)
     error = error + 16.0 * ULP * (np.abs(excess) + np.where(size < 0.6, size, 0.0))
@@ -186,12 +186,12 @@ def plain_line(
       steps: n and t, [R, 1].
       centre, spacing: of the lines, over t, [L].
       num: a multiple of `INNER`.
-      log_tail: [R, 1], log of bounds on what lies beyond the last node, at x = 0.
-      copies: what bounds the copies.
+      log_tail: [R, 1], log of bounds on the part beyond the last node, at x = 0.
+      copies: the bounds on the copies.
       lane: the lane of each round.
     """
     n, t = steps
-    if centre.min() > 1.0:  # e^{-uW} would lose what e^{-uY} keeps
+    if centre.min() > 1.0:  # e^{-uW} would lose digits that e^{-uY} keeps
         base, error = weighted_transform(of, None, centre, spacing, num)
         size = np.abs(base)
         log_base, slip, shift = np.log(base), np.log1p((error + 16.0 * ULP * size) / size), float((n / t).max())
@@ -213,10 +213,11 @@ def difference_line(
     log_tail: Real,
     copies: Copies,
 ) -> Trapezoids:
-    """`Trapezoids` for the whole law less that of all steps weighted by Q, as `plain_line`: Phi = A^n - (A - H)^n.
+    """`Trapezoids` for the whole law minus that of all steps weighted by Q: Phi = A^n - (A - H)^n.
 
-    A = E e^{-uW} and H = E[e^{-uW} (1 - Q)]. The error is bounded by the derivatives, n (A^(n-1) - (A - H)^(n-1)) in A
-    and n (A - H)^(n-1) in H, over all values within the errors of A and H.
+    The arguments are those of `plain_line`. A = E e^{-uW} and H = E[e^{-uW} (1 - Q)]. The error is bounded by the
+    derivatives, n (A^(n-1) - (A - H)^(n-1)) in A and n (A - H)^(n-1) in H, over all values within the errors of A and
+    H.
     """
     n, t = steps
     excess, error = transform(of, None, centre, spacing, num)

@@ -15,8 +15,8 @@ _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 /
 def log_gamma(z: Complex) -> tuple[Complex, Real]:
     """A tuple of two arrays of the shape of `z`: log Gamma(z), Re z > 0, and a bound on its absolute error.
 
-    By z + 12 in Stirling's series: its remainder after ten terms is at most the eleventh times sec(arg z / 2)^22, below
-    1e-18 there. The imaginary part is right but for whole turns.
+    Stirling's series is used at z + 12: its remainder after ten terms is at most the eleventh times sec(arg z / 2)^22,
+    below 1e-18 there. The imaginary part is correct up to multiples of 2 pi.
     """
     total, moved = np.zeros_like(z), z + 12.0
     for i in range(0, 12, 4):  # |z|^4 is a double

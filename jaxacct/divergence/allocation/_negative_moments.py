@@ -1,12 +1,12 @@
-"""Upper bounds on E X^-p, X the average of t likelihood ratios of a Gaussian step: moments of the add direction.
+"""Upper bounds on E X^-p, X the average of t likelihood ratios of a Gaussian step: the moments of the add direction.
 
     E X^-p = (1/Gamma(p)) int_0^inf c^{p-1} E e^{-cX} dc,   p > 0.
 
 E e^{-cX} is convex in c, so that on a cell it lies below its chord: the integral of c^{p-1} times the chord has a
-closed form. With the last knot C and x = (p + 1)/C, where X >= x the rest is at most C^p E e^{-CX}, since the integrand
-falls like e^{-c/C} or faster there. Where X < x it is at most X^-p, and X is at least the geometric mean of the ratios,
-which is lognormal: for one step it is X itself. This is looser than `jaxacct.divergence.allocation._added_lanes`, and
-much cheaper.
+closed form. Let C be the last knot and x = (p + 1)/C. Where X >= x the integral beyond C is at most C^p E e^{-CX},
+since the integrand decays like e^{-c/C} or faster there. Where X < x it is at most X^-p, and X is at least the
+geometric mean of the ratios, which is lognormal; for one step it is X itself. This bound is looser than that of
+`jaxacct.divergence.allocation._added_lanes`, and much cheaper.
 
 Shapes: [R] rounds; [K] knots; [P] powers.
 """
@@ -19,14 +19,14 @@ from jaxacct.divergence.allocation._real import log_transform
 from jaxacct.divergence.allocation._rule import WHOLE, num_nodes, rule
 from jaxacct.special import ULP, log_normal_tail
 
-# They steer speed and tightness only.
+# They affect speed and tightness only.
 _NUM_KNOTS = 120
 _FIRST = 0.05  # the first knot, over the least power or 1
-_LAST = 9.0  # the last knot: its x is so many deviations from the mean of the logarithm of the geometric mean
+_LAST = 9.0  # the last knot: its x is this many deviations from the mean of the logarithm of the geometric mean
 
 
 def log_negative_moments(sigma: Real, steps: Real, powers: Real) -> Real:
-    """At least log E X^-p [R, P], p > 0 in `powers` [R, P], of rounds of `steps` [R], noise multipliers `sigma` [R]."""
+    """Upper bounds on log E X^-p [R, P] at `powers` p > 0 [R, P], for rounds of `steps` [R] and noise `sigma` [R]."""
     of = rule(sigma, int(num_nodes(sigma, WHOLE).max()), WHOLE)
     t, tau, mean = steps[:, None], 1.0 / (sigma * np.sqrt(steps))[:, None], -0.5 / sigma[:, None] ** 2
     most = powers.max(1, keepdims=True)
@@ -51,7 +51,7 @@ def log_negative_moments(sigma: Real, steps: Real, powers: Real) -> Real:
 
 
 def _cells(log_c: Real, logs: Real, powers: Real) -> list[Real]:
-    """log of the integral of c^{p-1} times the chords of e^`logs` between the knots, [R, P], as one piece."""
+    """log of the integral of c^{p-1} times the chords of e^`logs` over all cells together, [R, P]."""
     p, width = powers[:, None, :], np.diff(log_c, axis=1)[:, :, None]
     first, second = logs[:, :-1, None], logs[:, 1:, None]
     # with x = c over the cell's end, r its least value and d = e^{second - first} <= 1 the chord is

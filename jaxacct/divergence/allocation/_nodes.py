@@ -1,4 +1,4 @@
-"""Sums over nodes that give moments, at many heights above one order or at real orders, with every error bounded."""
+"""Moments as sums over nodes, at many heights above one order or at real orders, with every error bounded."""
 
 import math
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from jaxacct.divergence.allocation._grid import Complex, Real
 from jaxacct.special import ULP, complex_exp, cos_and_sin, log_up, rows_times, rows_times_rows
 
-# They steer speed and tightness only: every error is bounded, whatever they are.
+# They affect speed and tightness only: every error is bounded whatever their values.
 _GROWTH = 32.0  # in log: how far terms may change relative to each other within a block of heights
 SMALL = 100.0  # in log: terms this far below the largest are not distinguished
 
@@ -30,15 +30,15 @@ class NodeSum(NamedTuple):
         terms = np.exp(np.maximum(sizes[:, keep] - shift[:, None], -SMALL))
         total = (terms * cos_and_sin(log_terms.imag - orders[:, None] * log_z.imag)[0]).sum(1)
         own = self.relative[keep] + ULP * (64.0 + len(log_z) + 8.0 * np.abs(log_terms))
-        # places on a ray err by 2 ULP of log t besides, where t <= 2^40
+        # nodes on a ray err by another 2 ULP of log t, where t <= 2^40
         rest = 8.0 * ULP * (rows_times(terms, 8.0 + np.abs(log_z)) * np.abs(orders) + np.abs(shift) * terms.sum(1))
         return total, rows_times(terms, own) + rest + 2.0 * math.exp(-SMALL) * len(keep), shift
 
     def powers(self, order: float, step: float, count: int) -> tuple[Complex, Real, Real]:
         """The sum at s = a + ib, b = k `step`, k < `count`, over e^log_scale; its error; and log_scale, [count] each.
 
-        A block of b shares a scale, and within it z^{-ib} is multiplied on. Terms below e^-SMALL of the largest of
-        their block count as that, or as nothing.
+        The heights b of a block share a scale, and within a block z^{-ib} is updated by multiplication. Terms below
+        e^-SMALL of the largest of their block count as that, or as nothing.
         """
         base = self.log_z
         # in a block of b the terms change by at most e^_GROWTH relative to each other
@@ -68,5 +68,5 @@ class NodeSum(NamedTuple):
 
 
 def rounded_up(log_value: Real, relative: Real) -> Real:
-    """Float array: an upper bound on the log of what is known to a relative error; inf where that error is large."""
+    """Float array: an upper bound on the log of a number known to a relative error; inf where that error is large."""
     return np.where(relative < 0.5, log_up(log_value + np.log1p(relative), 16), np.inf)

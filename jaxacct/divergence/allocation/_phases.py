@@ -1,7 +1,7 @@
 """Epochs whose noise changes, and unfinished ones: the phases behind the average X = (1/t) sum Y_i.
 
-The t steps of an epoch come in phases of n_j steps of noise multiplier sigma_j. Steps not yet done reveal nothing:
-their Y_i is 1, a phase without noise in X, left out of the sums; so t may exceed the sum of the n_j.
+The t steps of an epoch come in phases of n_j steps with noise multiplier sigma_j. Steps not yet done reveal nothing:
+their Y_i is the constant 1 and is left out of the sums, so that t may exceed the sum of the n_j.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jaxacct.special._namespace import xp
 
 
 class Phases(NamedTuple):
-    """Phases of equal noise, each with its steps done, for L lanes; plain numbers for one lane on the host."""
+    """Phases of equal noise, with their numbers of steps done, for L lanes; plain numbers for one lane on the host."""
 
     noise_multipliers: tuple[Any, ...]  # [L] for each phase: sigma_j
     counts: tuple[Any, ...]  # [L] for each phase: n_j, steps done with that noise
@@ -38,7 +38,7 @@ class Phases(NamedTuple):
         """The noise multiplier [L], rounded down, with which all t steps would have the same geometric mean."""
         if self.is_whole:
             return self.noise_multipliers[0]
-        # no noise multiplier is below the least normal double, and so neither is the one for all steps
+        # no noise multiplier is below the least normal double, hence neither is the one for all steps
         return xp.maximum(down(1.0 / xp.sqrt(self.mean_precision), 8), LEAST_NORMAL)
 
 

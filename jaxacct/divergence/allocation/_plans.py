@@ -1,12 +1,12 @@
-"""Which lines give E(X-1-x)_+ and E(x - (X-1))_+ near an argument, with relative precision.
+"""Choice of the lines that give E(X-1-x)_+ and E(x - (X-1))_+ near an argument, with relative precision.
 
 A line is a vertical contour Re z = c with its nodes (`jaxacct.divergence.allocation._lines`). The left tail has
-exponential moments: one line through the saddle point (`plan_add`). The right tail of an average of lognormal variables
-has none. So every step is split smoothly, 1 = Q(Y) + (1 - Q)(Y) (`Cut`): with all steps weighted
-by Q the measure may be tilted, a line with c < 0; what is left, of small mass, is a line with c > 0 of the difference
-of two transforms (`plan_remove`). The terms of both are about as large as the value itself, whatever its size, and the
-difference decays along the line as fast as the cutoff is smooth, however narrow the bulk of X is against its tail.
-Below, the share Q of a step is called low, and the share 1 - Q high.
+exponential moments: one line through the saddle point suffices (`plan_add`). The right tail of an average of lognormal
+variables has none. So every step is split smoothly, 1 = Q(Y) + (1 - Q)(Y) (`Cut`). With all steps weighted by Q the
+measure can be tilted, and a line with c < 0 is used; the rest, of small mass, is the difference of two transforms, on a
+line with c > 0 (`plan_remove`). The terms of both are about as large as the value itself, whatever its size, and the
+difference decays along the line as fast as the smoothness of the cutoff allows, however narrow the bulk of X is
+compared with its tail. Below, the share Q of a step is called low, and the share 1 - Q high.
 """
 
 import math
@@ -42,8 +42,8 @@ from jaxacct.divergence.allocation._real import (
 from jaxacct.divergence.allocation._rule import Cut, Rule, cuts, one_rule, profile_shape
 from jaxacct.special import ULP, rows_times
 
-# All of these steer speed and tightness only: every line's errors are bounded, however it was chosen.
-_DIGITS = 13.0 * math.log(10.0)  # in log: copies and tails are kept this far below the terms
+# All of these affect speed and tightness only: every line's errors are bounded, however it was chosen.
+_DIGITS = 13.0 * math.log(10.0)  # in log: copies and tails are this far below the terms
 _MAX_LENGTH = math.pi * MAX_NODES  # longest line tried, as period times height: half of what MAX_NODES allow
 # Choosing a line trades its number of nodes against the size of its terms, which is what rounding is relative to.
 # Terms up to e^_SPARE above the least possible are free; beyond, a line with f times fewer nodes may have terms
@@ -51,21 +51,21 @@ _MAX_LENGTH = math.pi * MAX_NODES  # longest line tried, as period times height:
 _SPARE, _PRICE = 3.0, 0.8
 _RATES = 2.0 ** np.linspace(-3.5, 3.0, 14)  # cutoffs tried: they fall around Y = t (x + 2 E|X-1|) divided by these
 _TILTS = np.geomspace(0.02, 0.9, 14)  # tilts -c tried, as shares of t times the rate, up to which the moments exist
-_FAR = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # over the high line's c: where transforms bound its copies
-_HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)  # over a first guess of the line's height: where its decay is bounded
+_FAR = np.array([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # over the high line's c: points whose transforms bound its copies
+_HEIGHTS = 2.0 ** np.linspace(-1.0, 4.0, 16)  # over a first guess of the line's height: heights of the decay bounds
 
 
 class Prefix(NamedTuple):
-    """What all lines for one noise multiplier and one prefix of an epoch share."""
+    """The data common to all lines for one noise multiplier and one prefix of an epoch."""
 
     of: Rule  # of one lane
     n: float  # steps taken
     t: float  # steps of the epoch
-    spread: float  # at least E|X - 1|
+    spread: float  # upper bound on E|X - 1|
 
     @property
     def reach(self) -> float:
-        """Float: 1 - X is at most this."""
+        """Float: an upper bound on 1 - X."""
         return self.n / self.t
 
     @property
@@ -74,14 +74,14 @@ class Prefix(NamedTuple):
         return float(self.of.left[0, 0]), float(self.of.right[0][0, 0]), float(self.of.right[1][0, 0])
 
     def log_transform(self, c: Real) -> Real:
-        """At least log E e^{-c (X-1)} at each `c` >= 0 [K]."""
+        """Upper bounds on log E e^{-c (X-1)} at each `c` >= 0 [K]."""
         found: Real = self.n * log_transform(self.of, c[None] / self.t)[0]
         return found
 
     def line(
         self, make: Any, cut: Cut | None, centre: float, period: float, num: int, log_tail: float, copies: Copies
     ) -> Trapezoids:
-        """`Trapezoids` made by `make` (`plain_line` or `difference_line`) through one float."""
+        """`Trapezoids` on the line through one float `centre`, by `make` (`plain_line` or `difference_line`)."""
         steps = np.array([[self.n]]), np.array([[self.t]])
         along = np.array([centre / self.t]), np.array([2.0 * math.pi / (period * self.t)])
         found: Trapezoids = make(self.of, cut, steps, *along, num, np.array([[log_tail]]), copies)
@@ -99,16 +99,16 @@ def prefix(noise_multiplier: float, num_steps: float, steps_done: float) -> Pref
 
 
 class Remove(NamedTuple):
-    """The parts of E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0; a bound in place of a line not needed."""
+    """The parts of E(X-1-x)_+ = low(x) + mean - x mass + high(x), x >= 0; a line not needed is replaced by a bound."""
 
     low: Trapezoids | None  # all steps weighted by Q
     low_centres: Real  # [K], c < 0 of Chernoff bounds on low
-    low_logs: Real  # [K], log of its transform there
+    low_logs: Real  # [K], log of the transform of low at these c
     high: Trapezoids | None  # the rest: at least one high step
-    share: float  # at least mean - x mass + high(x)
+    share: float  # upper bound on mean - x mass + high(x)
     mass: float  # of the measure behind `high`
     mean: float  # E(X-1) of that measure
-    mass_error: float  # relative, of both
+    mass_error: float  # relative error of both
 
     def __call__(self, x: Real) -> BoundedValue:
         """The bracket [1, J] of E(X-1-x)_+ at arguments `x` [1, J]."""
@@ -141,15 +141,15 @@ def _past_all(at: Prefix, x: float) -> float:
 
 
 def _share(at: Prefix, mass: Any, mean: Any) -> Any:
-    """At least E[(X-1)_+; some step high] <= n E[|W_1|/t + E|X-1|; step 1 high], from the same."""
+    """Upper bound on E[(X-1)_+; some step high] <= n E[|W_1|/t + E|X-1|; step 1 high], from the same expectations."""
     return 1.01 * (at.reach * (mean + 2.0 * mass) + at.n * mass * at.spread)
 
 
 def plan_remove(at: Prefix, x: float) -> Remove:
     """`Remove` (two lines, or bounds on them) for arguments near one float `x` >= 0.
 
-    Of the cutoff's rates and the tilts that are tried, it takes those whose lines have about the fewest nodes, where
-    larger terms count as more nodes (_PRICE).
+    Of the cutoff's rates and the tilts that are tried, those whose lines have about the fewest nodes are chosen; larger
+    terms count as more nodes (_PRICE).
     """
     of, n, t = at.of, at.n, at.t
     _, right, further = at.tails
@@ -162,7 +162,7 @@ def plan_remove(at: Prefix, x: float) -> Remove:
     tilts = _TILTS * rates[:, None] * t
     tilted = tilts[:, :, None] / t * w
     growth = rows_times(np.exp(np.log(low)[:, None, :] + tilted) - 1.0 - tilted, density)
-    # where the window ends its bound may be crude
+    # where the window ends the bound may be crude
     end, least = np.minimum(rates * of.y[0, -1], 700.0)[:, None], 1.0 - tilts / (t * rates[:, None])
     growth = growth + 2.0 * right * largest_beyond(end, np.log(partial_exponential(end)), least)
     logs = n * np.log1p(np.maximum(growth, -0.999))
@@ -221,7 +221,7 @@ def plan_remove(at: Prefix, x: float) -> Remove:
 def _low_periods(at: Prefix, x: float, tilts: Real, logs: Real, floor: float) -> Real:
     """Periods [.., U] at which the copies on low lines of `tilts` [.., U] are about e^floor.
 
-    `logs` [.., U] are logarithms of the measure's transform there: the further tilts bound the copies ahead.
+    `logs` [.., U] are logarithms of the measure's transform at these tilts: larger tilts bound the copies ahead.
     """
     gap = tilts[..., None, :] - tilts[..., None]
     ahead = (logs - tilts * x - np.log(2.7 * tilts) - floor)[..., None, :]
@@ -232,7 +232,7 @@ def _low_periods(at: Prefix, x: float, tilts: Real, logs: Real, floor: float) ->
 def _low_line(
     at: Prefix, cut: Cut, centre: float, period: float, x: float, floor: float, height: float, copies: Copies
 ) -> Trapezoids:
-    """The line for all steps low, about `height` high: as many nodes as the tail needs to fall below e^floor."""
+    """The line for all steps low, up to about `height`, with enough nodes for its tail to be below e^floor."""
     heights = height * _HEIGHTS
     decay = at.n * log_decay(at.of, cut, np.array([centre / at.t]), heights[None] / at.t)[0]
     num, log_tail = num_nodes(period, decay, heights, floor - centre * x)
@@ -260,16 +260,16 @@ def _high_line(
 
 
 class Saddles(NamedTuple):
-    """What steers the left tail: transforms at K points c of the real axis, and the arguments whose lines they suit."""
+    """Guide for the left tail: transforms at K points c of the real axis, and the arguments whose lines they suit."""
 
     c: Real  # [K], > 0
     logs: Real  # [K], log E e^{-c (X-1)}
     x: Real  # [K], the argument whose saddle point is c
-    log_value: Real  # [K], roughly log E(x - (X-1))_+ there, by the saddle point
+    log_value: Real  # [K], approximate log E(x - (X-1))_+ at x, by the saddle point
 
 
 def saddles(at: Prefix) -> Saddles:
-    """`Saddles`, arrays [K]: steering for `plan_add`. Only its `logs` also enter error bounds, as Chernoff bounds."""
+    """`Saddles`, arrays [K]: the guide for `plan_add`. Only its `logs` also enter error bounds, as Chernoff bounds."""
     c = np.geomspace(0.3 / at.spread, 1e6 * at.t, 128)
     logs = at.log_transform(c)
     log_total, mean, variance = (x[0] for x in rough_transform(at.of, None, c[None] / at.t))

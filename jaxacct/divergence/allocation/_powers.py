@@ -1,7 +1,7 @@
 """Moments of integer order of the average X = (1/t) sum Y_i of t independent likelihood ratios.
 
-E_Q[X^a] is the moment behind the remove direction of 1-out-of-t random allocation: P-bar is the
-law with the record in one uniform step, Q^t the law without it, X their likelihood ratio.
+E_Q[X^a] is the moment of order a of 1-out-of-t random allocation in the remove direction: P-bar is the law with the
+record in one step, chosen uniformly, Q^t is the law without it, and X is their likelihood ratio.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from jaxacct.special import (
 )
 from jaxacct.special._namespace import cummax, is_jax, rows_from, stop_gradient, with_rows, xp
 
-MAX_ORDER = 64  # largest order of the integer moments behind Markov's inequality
+MAX_ORDER = 64  # largest order of the integer moments used in Markov's inequality
 
 
 def tree_rounding(log_total: Any, n: Any) -> Any:
-    """How much [..] the logarithm of a sum of `n` terms >= 1, over n, is raised for rounding.
+    """The amount [..] added for rounding to the logarithm of a sum of `n` terms >= 1, divided by n.
 
     See docs/numerics/allocation.md, "Whole orders of allocation", for these numbers and those of the functions below.
     """
@@ -42,7 +42,7 @@ def tree_rounding(log_total: Any, n: Any) -> Any:
 
 
 def excess_rounding(log_total: Any, n: Any) -> Any:
-    """How much [..] log(E X^n - 1), a sum of `n` terms, is raised for rounding."""
+    """The amount [..] added for rounding to log(E X^n - 1), where E X^n - 1 is a sum of `n` terms."""
     return ULP * (4.0 * finite_size(log_total) + n + 72.0)
 
 
@@ -54,7 +54,7 @@ def bracket_above(s2: Any, k: Any) -> Any:
 
 
 def power_above(log_v: Any, log_t: Any, k: Any) -> Any:
-    """log (v/t)^(k-1) [..], rounded up by enough for the two sums that it enters; k >= 1."""
+    """log (v/t)^(k-1) [..], rounded up by enough for the two sums in which it is used; k >= 1."""
     size = 10.0 + 11.0 * xp.abs(log_v) + 10.0 * xp.abs(log_t)
     return (k - 1.0) * (log_v - log_t + ULP * stop_gradient(size))
 
@@ -63,7 +63,8 @@ def power_above(log_v: Any, log_t: Any, k: Any) -> Any:
 def log_factorial_parts(max_order: int) -> tuple[Real, Real]:
     """log n! for n = 0..A as two arrays [A + 1] to be added, so that differences keep their digits.
 
-    It is the sum of the rounded log i, i = 2..n: a difference errs relatively by no more than these, 4 ULP, plus 2.
+    It is the sum of the rounded log i, i = 2..n: the relative error of a difference is at most that of these, 4 ULP,
+    plus 2.
     """
     exact, high, low = Fraction(0), [], []
     for n in range(max_order + 1):
@@ -83,15 +84,15 @@ def log_excess(phases: Phases, *, max_order: int) -> Any:
 
         j_1 = 1,   j_{n+1} = (1/n) sum_{k=1..n} [k] j_k j_{n+1-k},   [k] = (q^k - 1)/(q - 1),
 
-    which cancels nothing at any sigma (RA-X1 in cumulants). With c_k = sum_j (n_j/t) ((q_j - 1)/t)^(k-1) j_k(q_j),
-    M_n = E X^n follows from the cumulants of X, which add over the steps, without forming and subtracting the 1:
+    in which nothing cancels at any sigma (RA-X1 in cumulants). With c_k = sum_j (n_j/t) ((q_j - 1)/t)^(k-1) j_k(q_j),
+    M_n = E X^n, less 1, follows from the cumulants of X, which add over the steps, without a subtraction of the 1:
 
         M_n - 1 = (M_{n-1} - 1) + sum_{k=2..n} (n-1)!/(n-k)! c_k M_{n-k}
 
     (the series D = sum (M_n - 1) x^n / n! = e^x (G - 1), G that of X - 1, has D' = D + H G'/G, H that of X). Sums of
-    positive terms throughout: equals, for one phase of all steps, the integer-partition sum of Feldman & Shenfeld 2025,
-    Corollary 4.10, in O(A^2) for all orders and each phase. Each logarithm is rounded up by its error bound, so that
-    all are upper bounds: about A^2 ULP in the end. The two recursions run in one loop.
+    positive terms throughout. For one phase of all steps this equals the integer-partition sum of Feldman & Shenfeld
+    2025, Corollary 4.10, in O(A^2) operations for all orders and each phase. Each logarithm is rounded up by its error
+    bound, so that all are upper bounds, by about A^2 ULP in the end. The two recursions run in one loop.
     """
     if not is_jax(*phases):
         num, lanes = (
@@ -135,7 +136,7 @@ def log_excess(phases: Phases, *, max_order: int) -> Any:
 
 
 def _log_share(share: Any) -> Any:
-    """At least log(n/t) [..] of a quotient at most 1: it, a logarithm, and three sums with others round."""
+    """Upper bound [..] on log(n/t), n/t <= 1; it covers the rounding of the quotient, a logarithm and three sums."""
     found = xp.log(share)
     return xp.minimum(found + ULP * (2.0 + 8.0 * finite_size(found)), 0.0)
 
@@ -149,7 +150,7 @@ def _added(logs: Any) -> Any:
 
 
 def falling_factorials(max_order: int) -> Callable[[Any, int], Any]:
-    """The function of n and a size that gives log((n-1)!/(n-k)!), rounded up, for k = 0.. [size]; 0 where n < k."""
+    """The function of n and a size that returns log((n-1)!/(n-k)!), rounded up, for k = 0.. [size]; 0 where n < k."""
     high, low = log_factorial_parts(max_order)
     zeros = np.zeros(max_order + 2)
     # reversed before zeros: entry A - n + k is that of n - k; k = 0 is not used, and n < k not either
@@ -170,7 +171,7 @@ def _log_sum(terms: Real) -> float:
 
 @functools.lru_cache(maxsize=64)
 def _host_trees(s2: float, max_order: int) -> Real:
-    """log j_n of `log_excess`, n = 0..A [A + 1], rounded up: they depend on the noise alone."""
+    """log j_n of `log_excess`, n = 0..A [A + 1], rounded up; they depend only on the noise."""
     log_bracket = bracket_above(s2, np.arange(1.0, max_order + 1.0))
     j = np.zeros(max_order + 1)
     for n in range(1, max_order):  # j[k] from 1
@@ -188,7 +189,7 @@ def _host_falling(max_order: int) -> tuple[Real, ...]:
 
 
 def host_log_excess(phases: Phases, max_order: int) -> Real:
-    """`log_excess` [A - 1] of one lane of numbers on the host: the same recursions in NumPy, nothing compiled."""
+    """`log_excess` [A - 1] for one lane of numbers on the host, by the same recursions in NumPy, uncompiled."""
     cumulants, k = [], np.arange(2.0, max_order + 1.0)
     for noise, count in zip(phases.noise_multipliers, phases.counts, strict=True):
         square = noise * noise
@@ -203,7 +204,7 @@ def host_log_excess(phases: Phases, max_order: int) -> Real:
         np.add(weights[: n - 1] + m[n - 2 :: -1], falling, out=terms[: n - 1])
         terms[n - 1] = d[n - 1]
         value = _log_sum(terms[:n])
-        d[n] = value + ULP * (4.0 * abs(value) + n + 72.0)  # `excess_rounding`, without what arrays need
+        d[n] = value + ULP * (4.0 * abs(value) + n + 72.0)  # `excess_rounding`, without the overhead of arrays
         m[n] = up(np.logaddexp(0.0, d[n]), 16)
     return d[2:]
 
@@ -225,14 +226,14 @@ def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) 
 
         E_Q[X^a] = a!/t^a [x^a] (sum_c m_c/c! x^c)^t,
 
-    the power of a power series in log space (RA-S12, RA-X1: equals the integer-partition sum of
-    Feldman & Shenfeld 2025, Theorem 4.8). `num_steps` [L] is t, below 2^num_bits (static). All terms are positive, and
-    every logarithm is rounded up by its error bound. The 1 is not split off, so the rounding is absolute: some
-    2^-52 a num_bits of (a - 1) R_a times the logarithms at hand. Infinite moments give infinite divergences.
+    the power of a power series in log space (RA-S12, RA-X1; it equals the integer-partition sum of Feldman & Shenfeld
+    2025, Theorem 4.8). `num_steps` [L] is t, below 2^num_bits (static). All terms are positive, and every logarithm is
+    rounded up by its error bound. The 1 is not split off, so the rounding error is absolute: that of (a - 1) R_a is
+    some 2^-52 a num_bits times the logarithms involved. Infinite moments give infinite divergences.
     """
     max_order = log_moments.shape[0] - 1
     lf = xp.asarray(log_factorial_table(max_order), xp.float64)[:, None]
-    # Shift x by t: coefficients of order one, so that no logarithm grows like a log t.
+    # Scale x by t, which makes the coefficients of order one: then no logarithm grows like a log t.
     shift = xp.arange(max_order + 1, dtype=xp.float64)[:, None] * xp.log(num_steps)
     infinite = xp.isposinf(cummax(log_moments))
     series = xp.where(infinite, -xp.inf, log_moments - lf - shift)
@@ -247,6 +248,6 @@ def general_rdp(log_moments: jax.Array, num_steps: jax.Array, *, num_bits: int) 
 
 @functools.lru_cache(maxsize=64)
 def integer_log_moments(noise_multiplier: float, num_steps: float) -> Real:
-    """Upper bounds [A] on log M(a) of the remove direction, one epoch, at the whole orders a = 1 .. A = MAX_ORDER."""
+    """Upper bounds [A] on log M(a) of one epoch, remove direction, at the integer orders a = 1 .. A = MAX_ORDER."""
     found = host_log_excess(whole_epoch(noise_multiplier, num_steps), MAX_ORDER)
     return np.concatenate([[0.0], up(np.logaddexp(0.0, found), 8)])

@@ -8,8 +8,8 @@ After n < t steps of the epoch the ratio is 1 + (1/t) sum_{j<=n} (Y_j - 1): the 
 (n/t) delta_n(log(1 + (t/n)(e^eps - 1))) with delta_n the remove profile of 1-out-of-n, and likewise to
 (1 - e^eps (1 - n/t)) delta_n(-log(1 - (t/n)(1 - e^-eps))), or 0 where this argument is not defined, for add.
 
-`jaxacct.divergence.allocation._lines` has the sums and bounds on their errors; no error is estimated from the numbers
-found. Where a bound is not tight the interval is wide, at worst [0, 1] for delta and [0, inf] for epsilon.
+The sums and the bounds on their errors are in `jaxacct.divergence.allocation._lines`; no error is estimated from the
+computed numbers. Where a bound is not tight the interval is wide, at worst [0, 1] for delta and [0, inf] for epsilon.
 """
 
 import math
@@ -22,15 +22,15 @@ from jaxacct.divergence.allocation._lines import BoundedValue, Trapezoids
 from jaxacct.divergence.allocation._plans import Remove, plan_add, plan_remove, prefix, saddles
 from jaxacct.special import ULP, rows_times
 
-# The range of noise multipliers that is answered; outside it the bounds are trivial. With less noise the grids would
-# be long, with more W is within rounding of 0.
+# The range of noise multipliers covered; outside it the bounds are trivial. With less noise the grids would be long;
+# with more, W differs from 0 by no more than rounding.
 _LEAST_NOISE, _MOST_NOISE = 0.08, 1e3
 _MOST_STEPS = 2.0**40  # steps of an epoch
-# These steer speed and tightness only: every bound is certified whatever they are.
+# These affect speed and tightness only: every bound is certified whatever their values.
 _MAX_PLANS = 4  # sets of lines planned for one epsilon
-_MAX_NEWTON = 40  # Newton's steps on one set of lines
-_SETTLED = 3.0  # in log delta: lines planned this close to the root are as tight there, within a factor of some units
-_MOST_LOG = 709.7  # log of t e^epsilon, remove direction: beyond it that overflows, and the bounds are trivial
+_MAX_NEWTON = 40  # Newton steps on one set of lines
+_SETTLED = 3.0  # in log delta: lines planned this close to the root are as tight at the root, up to a small factor
+_MOST_LOG = 709.7  # log of t e^epsilon, remove direction: beyond it t e^epsilon overflows, and the bounds are trivial
 
 
 class AllocationProfile:
@@ -40,9 +40,9 @@ class AllocationProfile:
 
     Args:
       noise_multiplier: float > 0; outside [0.08, 1e3] all bounds are trivial, near 0.08 some.
-      num_steps: steps t of the epoch; beyond 2^40 all bounds are trivial.
+      num_steps: the number of steps t of the epoch; beyond 2^40 all bounds are trivial.
       direction: REMOVE or ADD.
-      steps_done: steps n <= t that have been taken; t by default.
+      steps_done: the number of steps n <= t that have been taken; t by default.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class AllocationProfile:
             return plan_add(self._at, self._guide, math.expm1(-epsilon))
 
     def _evaluated(self, lines: Trapezoids | Remove, epsilon: Real) -> BoundedValue:
-        """delta, its derivative by epsilon, and its errors, at each epsilon [J]."""
+        """delta, its derivative in epsilon, and its errors, at each epsilon [J]."""
         with np.errstate(all="ignore"):
             x = np.expm1(epsilon if self._removes else -epsilon)
             found = BoundedValue(*(y[0] for y in lines(x[None])))
@@ -109,7 +109,7 @@ class AllocationProfile:
         return self._confirmed(lines, root, 1.25 * error / max(-slope, 1e-300) + 4.0 * ULP * root, delta)
 
     def _guess(self, delta: float) -> float:
-        """Approximate epsilon at `delta`: steering only."""
+        """Approximate epsilon at `delta`, as a starting point only."""
         target = math.log(delta)
         if self._guide is not None:
             x = np.minimum(self._guide.x, 0.0)
@@ -137,14 +137,14 @@ class AllocationProfile:
             step = value / slope * math.log(value / delta)
             new = max(0.0, x - max(-1.0, min(1.0, step)))
             x, moved = new, abs(new - x)
-            if moved <= max(1e-18, 1e-9 * x):  # what is left is the square of it
+            if moved <= max(1e-18, 1e-9 * x):  # the remaining error is its square
                 break
         return x, slope, error
 
     def _confirmed(self, lines: Trapezoids | Remove, root: float, step: float, delta: float) -> Ends[Real]:
         """Ends `step` or more from the root: at the lower one delta is certified >= `delta`, at the upper one <= it."""
         lower, upper = 0.0, math.inf
-        tries, step = (12, step) if math.isfinite(step) else (1, 0.0)  # of a root without bounds: is it 0?
+        tries, step = (12, step) if math.isfinite(step) else (1, 0.0)  # without a step: only the root
         for _ in range(tries):
             ends = np.maximum(np.array([root - step, root + step]), 0.0)
             found = self._evaluated(lines, ends)

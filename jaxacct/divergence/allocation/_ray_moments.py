@@ -1,18 +1,18 @@
 """Complex moments E[X^s], Re s < j, of one round of 1-out-of-t allocation, by its Laplace transform on a ray.
 
-For laws with a tail too heavy for `jaxacct.divergence.allocation._clipped_lanes`: few steps at little noise. The
-orders are above 1 (remove direction), or negative with j = 0 (add direction, moments of order 1 - s). With
+This is for laws with a tail too heavy for `jaxacct.divergence.allocation._clipped_lanes`: few steps with little noise.
+The orders are above 1 (remove direction), or negative with j = 0 (add direction, moments of order 1 - s). With
 K(u) = E[X^j e^{-uX}] and u = e^{v - i theta}, 0 <= theta < pi/2,
 
     M(s) = E X^s = (1/Gamma(j - s)) int u^{j - 1 - s} K(u) du,
 
-by the trapezoid of step h in v. For each X the transform of e^{(j - s) v} e^{-uX} in v is a Gamma function: the sum is
-*exactly* (Poisson summation) Gamma(j - s) M(s) and its copies, for w = 2 pi k/h, k != 0,
+by the trapezoid rule of step h in v. For each X the transform of e^{(j - s) v} e^{-uX} in v is a Gamma function: the
+sum is *exactly* (Poisson summation) Gamma(j - s) M(s) plus its copies, for w = 2 pi k/h, k != 0,
 
     e^{theta w} Gamma(j - s - iw) M(s + iw),    |M(a + ib)| <= M(a) e^{-b^2/(2 sigma^2 t)}
 
 (`jaxacct.divergence.allocation._added_lanes`). The transforms psi_i(u) = E[Y^i e^{-uY}] of one ratio at u/t, with
-r_i = psi_i/psi_0 and X = (1/t) sum Y_i, give by the recurrence for a power of a power series
+r_i = psi_i/psi_0 and X = (1/t) sum Y_i, give, by the recurrence for a power of a power series,
 
     K(u) = psi_0^t j! d_j,    sum_n d_n x^n = (sum_i c_i x^i)^t,    c_i = r_i/(i! t^i),
     n d_n = sum_{i=1}^n ((t + 1) i - n) c_i d_{n-i}.
@@ -37,11 +37,11 @@ from jaxacct.divergence.allocation._rule import Rule, Shape, one_rule
 from jaxacct.special import ULP, complex_exp, complex_log, log_normal_tail, rows_times, turn, turned_sums
 
 POWERS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16)  # j: moments of orders below one of them are available
-# They steer speed and tightness only: what is left out is bounded.
-_DIGITS = 36.0  # in log: copies, and what lies beyond the grid's ends, are kept this far below the moment
-_STRIPS, _STEEP = 58.0, 0.45  # in log: what the rule leaves out, the second over the square of the noise multiplier
+# They affect speed and tightness only: every error is bounded.
+_DIGITS = 36.0  # in log: copies, and the parts beyond the grid's ends, are kept this far below the moment
+_STRIPS, _STEEP = 58.0, 0.45  # in log: the rule's error, the second over the square of the noise multiplier
 _LOSS = 22.0  # in log: how far the terms may exceed the moment at the largest height, where little precision is needed
-MOST_NODES = 40000  # with more, a `RayMoments` has its `ray` but no terms: it limits time and memory
+MOST_NODES = 40000  # with more, a `RayMoments` has its `ray` but no terms: this limits time and memory
 _ETA = 0.1  # share of the exponent that pays for X^3 beyond the grid
 
 
@@ -55,7 +55,7 @@ class _Sums(NamedTuple):
 
 
 def _rule(noise_multiplier: float, power: int) -> Rule:
-    """`Rule` for moments up to order `power`; with little noise these are large beside what is summed at large u."""
+    """`Rule` for moments up to order `power`; with little noise these are large beside the sums at large u."""
     digits = _STRIPS + _STEEP / noise_multiplier**2
     return one_rule(noise_multiplier, Shape(0.88, 0.0, -10.0, 9.5, float(max(power, 2)), digits))
 
@@ -73,7 +73,7 @@ def _remainder(v: Complex) -> Complex:
 def _places(of: Rule, base: float, base_low: float, every: int, count: int) -> tuple[Real, Real]:
     """base + base_low + n h, n < `count`, h = (step of the grid)/(sigma every), as a sum of two doubles [count].
 
-    With one double e^place would have a relative error of as many ulp as its parts are large.
+    With a single double the relative error of e^place would be as many ulp as its parts are large.
     """
     sigma, k = of.sigma[0, 0], of.step[0, 0]
     s = 1.0 / sigma
@@ -96,8 +96,9 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     """`_Sums` at u = e^{first + i angle + n h}, h = (step of the rule)/(sigma every), 0 <= angle <= pi/2.
 
     On the rule's contour uY has the argument angle - eta. On every contour of eta' in [0, top], |e^{-uY}| <= 1 and
-    |e^{-uY} - 1 + uY| <= |uY|^2/2, so the rule errs by at most the strips' share of E Y^i, and of |u|^2 E Y^2 / 2.
-    Left of the window |Y^i| is at most that at its first node; right of it |e^{-uY}| is at most that at its last one.
+    |e^{-uY} - 1 + uY| <= |uY|^2/2, so the rule's error is at most the strips' share of E Y^i, and of |u|^2 E Y^2 / 2.
+    Left of the window |Y^i| is at most its value at the first node; right of it |e^{-uY}| is at most its value at the
+    last one.
     """
     of = _rule(noise_multiplier, power)
     s, size, eta = 1.0 / noise_multiplier, of.g.shape[1], float(of.eta[0, 0])
@@ -111,7 +112,7 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     modulus = np.exp(exponent) * (1.0 + rest)
     v = modulus * complex(math.cos(angle - eta), math.sin(angle - eta))
     slip = 16.0 * ULP  # of v and of u, relative
-    # e^-300 stands for all that is less: products of subnormal numbers are slow
+    # e^-300 replaces all smaller values: products of subnormal numbers are slow
     moduli = np.exp(-np.minimum(v.real, 300.0))
     fall = moduli * turn(-v.imag)
     centred = _remainder(v)
@@ -126,11 +127,11 @@ def _sums(noise_multiplier: float, power: int, first: float, every: int, count: 
     turned = math.exp(0.5 * (eta * noise_multiplier) ** 2)
     strips = float((of.strip(0.0, of.eta) + of.strip(of.top, of.eta))[0, 0])
     square = math.exp(s * s)
-    # |e^{-uY}| is at most that right of the window, and |Y| is less than at its first node left of it
+    # this bounds |e^{-uY}| right of the window; left of it |Y| is less than at the first node
     beyond = np.exp(-np.minimum(0.999 * math.cos(angle - eta) * u * last, 600.0))
     complex_u = u * complex(math.cos(angle), math.sin(angle))
     found = correlated(fall, weights, every, count)
-    # rounding of the powers of Y, too
+    # includes the rounding of the powers of Y
     sizes = sizes * (1.0 + 8.0 * ULP / rounding * np.arange(power + 1.0)[:, None])
     error = correlated_above(fall_error + rounding * moduli, sizes, every, count)
     moment = np.array([math.exp(0.5 * i * (i - 1) * s * s) for i in range(power + 1)])[:, None]
@@ -174,7 +175,7 @@ def _power_coefficient(r: Complex, r_error: Real, t: float) -> tuple[Complex, Re
 
 
 class Ray(NamedTuple):
-    """A grid in v - log t, which rounds of other lengths may share."""
+    """A grid in v - log t, which rounds of different lengths may share."""
 
     first: float  # its first node
     every: int  # its steps in one step, over sigma, of the grid in the Gaussian variable
@@ -183,7 +184,7 @@ class Ray(NamedTuple):
 
 
 def _best_angle(p: float, height: float) -> float:
-    """The angle at which the terms of sum u^{p + ib} e^{-u} exceed Gamma(p + ib) least, for b from 0 to `height`."""
+    """The angle at which the terms of sum u^{p + ib} e^{-u} exceed Gamma(p + ib) by least, for b from 0 to `height`."""
     angles = np.linspace(0.0, 0.49 * math.pi, 64)
     ends = log_gamma(np.array([p, p + 1j * height]))[0].real
     at_zero = -p * np.log(np.cos(angles))
@@ -191,9 +192,9 @@ def _best_angle(p: float, height: float) -> float:
 
 
 def log_moment_guess(noise_multiplier: float, num_steps: float, orders: Real) -> Real:
-    """Approximate log E X^a [A] at real orders a: steering only.
+    """Approximate log E X^a [A] at real orders a, not certified.
 
-    As if log X were the sum of the logarithms of 1 + W_i/t: exact at t = 1, and close where X is near 1.
+    log X is replaced by the sum of the logarithms of 1 + W_i/t, which is exact at t = 1, and close where X is near 1.
     """
     _, w, density = (x[0] for x in _rule(noise_multiplier, POWERS[-1]).real())
     x = w / num_steps
@@ -209,9 +210,9 @@ class RayMoments:
     Args:
       noise_multiplier, num_steps: sigma and t >= 2.
       power: j, one of `POWERS`, or 0.
-      height: the largest b that will be wanted.
+      height: the largest b that will be needed.
       orders: the least and the largest a.
-      ray: None to choose one.
+      ray: the ray, or None to choose one.
     """
 
     def __init__(
@@ -236,7 +237,7 @@ class RayMoments:
             angle = 0.5 * math.pi - min(_LOSS / max(height, 1e-300), 0.5 * math.pi)
             if power == 0:
                 angle = _best_angle(-0.5 * sum(orders), height)
-            # the copies fall by the moments, or, like e^{-(pi/2 - angle) w}, by the Gamma function
+            # the copies decay by the moments, or, like e^{-(pi/2 - angle) w}, by the Gamma function
             by_gamma = max((_DIGITS + 10.0) / (0.5 * math.pi - angle), 1.15 * height + 20.0)
             wanted = 2.0 * math.pi / min(height + math.sqrt(2.0 * _DIGITS) / self._tau, by_gamma)
             every = max(1, math.ceil(step / wanted))
@@ -258,7 +259,7 @@ class RayMoments:
         return self._left + self._h * self.ray.num_nodes
 
     def _where_spent(self, most: float, angle: float, order: float) -> float:
-        """About the least v from 0 to `most` beyond which nothing matters at `order`."""
+        """Approximately the least v from 0 to `most` beyond which the integrand is negligible at `order`."""
         low, high = 0.0, most
         for count in (8, 6):
             v = np.linspace(low, high, count + 1)[1:]
@@ -270,9 +271,9 @@ class RayMoments:
     def _log_tails(self, v: Real, angle: float, orders: Real) -> Real:
         """log of upper bounds [A, V] on the terms' sum beyond each `v`, without e^{-angle b}, at real orders a.
 
-        Turning all g_i by the same i phi sigma leaves e^{t (phi sigma)^2/2} E[X^j e^{-rho c X}], rho >= 1 and
+        Shifting all g_i by the same i phi sigma leaves e^{t (phi sigma)^2/2} E[X^j e^{-rho c X}], rho >= 1 and
         c = |u| cos(angle - phi). For j > 0, X^j e^{-rho c X} <= (j/(e eta rho c))^j e^{-(1 - eta) c X}, and the sum of
-        h rho^{-a} over the nodes beyond is below 1/a. For j = 0 and p = -a the sum of h rho^p e^{-rho c X} is below
+        h rho^{-a} over the nodes beyond v is below 1/a. For j = 0 and p = -a the sum of h rho^p e^{-rho c X} is below
         e^{-cX} where cX >= p + 1, and elsewhere at most (cX)^{-p} (Gamma(p) + h (p/e)^p). X is at least G, lognormal:
         m = -1/(2 sigma^2), E[G^-p; G < x] = e^{-pm + (p tau)^2/2} Phi((log x - m)/tau + p tau).
         """
@@ -328,7 +329,7 @@ class RayMoments:
     def __call__(self, order: float, step: float, count: int) -> tuple[Real, Real, Real]:
         """log |M|, its phase, and the relative error of M, at s = order + ib, b = k `step`, k < `count`: [count] each.
 
-        Where the relative error is 1 or more, the value is of no use.
+        Where the relative error is 1 or more, the value is useless.
         """
         b = step * np.arange(count)
         total, error, log_scale = self._turned(order, step, count)
@@ -337,7 +338,7 @@ class RayMoments:
         total = total + before
         size = np.maximum(np.abs(total), 1e-300)
         tail = float(self._log_tails(np.array([self._right]), self._angle, np.array([order]))[0, 0])
-        # e^{-s (v - i angle)} has the modulus e^{-a v - angle b}, as the scale has
+        # e^{-s (v - i angle)} has the modulus e^{-a v - angle b}, and so has the scale
         beyond = np.exp(np.minimum(tail - self._angle * b - log_scale, 700.0))
         relative = (error + missed + beyond) / size + factor_error + 16.0 * ULP
         log_modulus = log_scale + np.log(size) - log_factor.real
@@ -347,8 +348,8 @@ class RayMoments:
     def _turned(self, order: float, step: float, count: int) -> tuple[Complex, Real, Real]:
         """The terms' sums at those s over e^log_scale; their errors; and log_scale, [count] each.
 
-        All heights share the size of the terms, except for e^{-angle b}. Terms below e^-`SMALL` of the largest count as
-        that. Each place v is that of the largest term plus a multiple of h.
+        The sizes of the terms are the same at all heights, except for e^{-angle b}. Terms below e^-`SMALL` of the
+        largest count as that. Each node v is that of the largest term plus a multiple of h.
         """
         log_z, log_terms, relative = self._nodes
         b = step * np.arange(count)
@@ -366,7 +367,7 @@ class RayMoments:
         return sums * turn(-b * first), error, shift - self._angle * b
 
     def real(self, orders: Real) -> Real:
-        """At least log M [A] at real orders [A]; inf where nothing is known."""
+        """Upper bounds on log M [A] at real orders [A]; inf where there is none."""
         total, error, log_scale = self._nodes.real(orders)
         log_factor, factor_error = log_gamma(self._power - orders + 0j)
         before, missed = self._before(orders + 0j, log_scale)
@@ -382,7 +383,7 @@ class RayMoments:
     def _before(self, s: Complex, log_scale: Real) -> tuple[Complex, Real]:
         """The terms left of the grid at orders `s`, over e^log_scale, and a bound on their error: a geometric series.
 
-        On the ray |K(u) - K(u_1)| <= |u_1| E X^{j+1} for |u| <= |u_1|, u_1 the first node: with K(u_1) for all of them
+        On the ray |K(u) - K(u_1)| <= |u_1| E X^{j+1} for |u| <= |u_1|, u_1 the first node: with K(u_1) in place of K(u)
         the terms are that node's divided by powers of e^{(j-s) h}.
         """
         w, first = (self._power - s) * self._h, self._left + self._h
@@ -397,11 +398,11 @@ class RayMoments:
         return found, np.abs(found) * (self._nodes.relative[0] + rounding) + missed * (1.0 + 2.0**-30)
 
     def _copies(self, order: Real | float, b: Real, log_gammas: Real, log_fall: Real) -> Real:
-        """The copies over Gamma(j - s) M(s): k = -3 .. 3, of which the outermost are doubled for the rest.
+        """The copies over Gamma(j - s) M(s): k = -3 .. 3, of which the outermost are doubled to bound the rest.
 
-        With p = j - a, |Gamma(p - iy)| falls from y to y' > y by e^{-(pi/2)(y' - y)} (y'/y)^p or more, since
-        Im psi(p + iy) >= pi/2 - arctan(p/y). For b up to w = 2 pi/h y'/y is at most 3/2, so that beyond k = 3 each copy
-        is below half the one before where (pi/2 - theta) w + 5/2 (tau w)^2 >= 2 + 0.45 p; elsewhere nothing is known.
+        With p = j - a, |Gamma(p - iy)| falls from y to y' > y by e^{-(pi/2)(y' - y)} (y'/y)^p or more, since Im
+        psi(p + iy) >= pi/2 - arctan(p/y). For b up to w = 2 pi/h y'/y is at most 3/2, so that beyond k = 3 each copy is
+        below half the one before where (pi/2 - theta) w + 5/2 (tau w)^2 >= 2 + 0.45 p; elsewhere there is no bound.
         """
         spacing = 2.0 * math.pi / self._h
         falls = (0.5 * math.pi - self._angle) * spacing + 2.5 * (self._tau * spacing) ** 2

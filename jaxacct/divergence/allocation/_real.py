@@ -1,7 +1,8 @@
 """Real expectations of one step's likelihood ratio: transforms on the real axis, masses, bounds on decay.
 
-Positive functions of the real Y are summed over every other node of the rule: on the real axis it has strips of width
-`top` on both sides, on the contour a narrower one. Throughout, Q and 1 - Q are the weights of a `Cut`.
+Positive functions of the real Y are summed over every other node of the rule: on the real axis its error is bounded by
+strips of width `top` on both sides, on the contour by a narrower one. Throughout, Q and 1 - Q are the weights of a
+`Cut`.
 
 Shapes: [L] lanes; [L, Z] nodes of the rule; [L, K] points of the real axis.
 """
@@ -14,7 +15,7 @@ from jaxacct.divergence.allocation._grid import TABLE_ERROR, Real, largest_beyon
 from jaxacct.divergence.allocation._rule import NOTHING, Cut, Rule, one_rule, profile_shape
 from jaxacct.special import ULP, rows_times
 
-_ROUGHLY, _CLOSELY = 7, 12  # contours on which the decay is guessed, and bounded: they steer tightness
+_ROUGHLY, _CLOSELY = 7, 12  # contours on which the decay is guessed, and bounded: they affect tightness only
 
 
 def high_mass(of: Rule, cut: Cut) -> tuple[Real, Real, Real]:
@@ -34,7 +35,7 @@ def high_mass(of: Rule, cut: Cut) -> tuple[Real, Real, Real]:
 
 
 def rough_transform(of: Rule, cut: Cut | None, u: Real) -> tuple[Real, Real, Real]:
-    """Approximate log E[e^{-uY} Q] [L, K], mean and variance of W so weighted; Q = 1 without `cut`. Steering only."""
+    """Approximate log E[e^{-uY} Q] [L, K], mean and variance of W so weighted; Q = 1 without `cut`. Not certified."""
     y, w, density = of.real()
     logs = -u[:, :, None] * y[:, None]
     if cut is not None:
@@ -47,14 +48,14 @@ def rough_transform(of: Rule, cut: Cut | None, u: Real) -> tuple[Real, Real, Rea
 
 
 def log_cut_transform(of: Rule, cut: Cut, u: Real) -> Real:
-    """At least log E[e^{uW} Q] [L, K] at `u` [L, K], 0 <= u < rate; inf where it overflows.
+    """Upper bounds on log E[e^{uW} Q] [L, K] at `u` [L, K], 0 <= u < rate; inf where it overflows.
 
-    The rule: nodes two steps apart, and on the contours of +-top the modulus of e^{uY} Q is at most
-    e^{-(rate - u) cos(top) Y} sum_{j<m} (rate Y)^j/j!, as in `Cut.bounds`; twice its mean by the same nodes. Left of
-    the window 0 <= e^-x - 1 + x <= x <= u for x = -u W > 0.
+    The rule has nodes two steps apart, and on the contours of +-top the modulus of e^{uY} Q is at most
+    e^{-(rate - u) cos(top) Y} sum_{j<m} (rate Y)^j/j!, as in `Cut.bounds`, of which twice the mean by the same nodes is
+    taken. Left of the window 0 <= e^-x - 1 + x <= x <= u for x = -u W > 0.
 
     Rounding of the terms E - 1 + x, E = Q e^-x: Q errs by `TABLE_ERROR`, its logarithm by 4 ULP of its two parts, x by
-    11 (W by 10), their difference by one and the exponential by 4; a term by 2 ULP of what it adds; weights by
+    11 (W by 10), their difference by one and the exponential by 4; a term by 2 ULP of its summands; weights by
     `density_error` and one more, the sum of Z/2 terms by Z/2 + 4.
     """
     y, w, density = (x[:, None, :] for x in of.real())
@@ -79,11 +80,11 @@ def log_cut_transform(of: Rule, cut: Cut, u: Real) -> Real:
 
 
 def log_transform(of: Rule, u: Real) -> Real:
-    """At least log E[e^{-uW}] [L, K] at real `u` [L, K] >= 0.
+    """Upper bounds on log E[e^{-uW}] [L, K] at real `u` [L, K] >= 0.
 
-    Where u <= 1 the terms e^-x - 1 + x >= 0 are summed, x = uW, else e^{-uY}. The rule: nodes 2 steps apart, and on the
-    contours of +-top |e^{-uY}| <= e^{-u cos(top) Y} <= 1; left of the window e^-x - 1 + x <= x <= u, right of it the
-    terms are at most x + 1.
+    Where u <= 1 the terms e^-x - 1 + x >= 0 with x = uW are summed, else e^{-uY}. The rule has nodes 2 steps apart, and
+    on the contours of +-top |e^{-uY}| <= e^{-u cos(top) Y} <= 1; left of the window e^-x - 1 + x <= x <= u, right of it
+    the terms are at most x + 1.
     """
     y, w, density = (x[:, None, :] for x in of.real())
     is_near = u <= 1.0
@@ -105,10 +106,10 @@ def log_transform(of: Rule, u: Real) -> Real:
 
 
 def transform_rounding(of: Rule, u: Real) -> Real:
-    """Bound [L, K] on how far rounding lowers `log_transform`: ULP (200 + 1/sigma^2 + Z/2 + 10 u), from two cases.
+    """Bound [L, K] on how far rounding lowers `log_transform`: ULP (200 + 1/sigma^2 + Z/2 + 10 u), valid in two cases.
 
-    u <= 1: with x = u W >= -1, e^-x - 1 + x >= 0 errs by ULP (19 |x| + 14), W being known to 10 ULP of itself, and
-    E |x| <= 2: 52 ULP. A weight errs by ULP (16 + g^2), in the mean by (16 + s^2) e at most, for E g^2 Y = 1 + s^2,
+    u <= 1: with x = u W >= -1, e^-x - 1 + x >= 0 errs by ULP (19 |x| + 14), since W is known to 10 ULP of itself, and
+    E |x| <= 2: 52 ULP. A weight errs by ULP (16 + g^2), in the mean by (16 + s^2) e at most, since E g^2 Y = 1 + s^2,
     s = 1/sigma, and E e^-x <= e; the sum of Z/2 terms >= 0 by ULP Z/2 of itself. The logarithm divides by
     1 + E[..] >= 1.
 
@@ -123,16 +124,17 @@ def log_decay(
 ) -> Real:
     """Upper bounds [L, K] on log |E[e^{-uW} Q]|, u = centre + iy, for all y >= `heights` [L, K]; Q is 1 without `cut`.
 
-    If `is_rough`, only about that, for steering. On the contour of eta, with a = Re(u e^{-i eta}) = centre cos(eta) +
-    y sin(eta), which increases in y,
+    If `is_rough`, the result is an approximation and no bound. On the contour of eta, with
+    a = Re(u e^{-i eta}) = centre cos(eta) + y sin(eta), which increases in y,
 
         |E[e^{-uY} Q]| <= e^{(eta sigma)^2/2} E[e^{-a Y - rate cos(eta) Y} sum_{j<m} (rate Y)^j/j!].
 
-    The bound is taken at the height, and of several eta the least is kept. With `of_high` 1 - Q takes the place of Q:
-    it is at most e^{(1 - cos eta) rate Y} (1 - Q)(rate Y) there, for a >= (1 - cos eta) rate.
+    The bound is taken at the height itself, and the least over several eta is kept. With `of_high` 1 - Q replaces Q: it
+    is at most e^{(1 - cos eta) rate Y} (1 - Q)(rate Y) on that contour, for a >= (1 - cos eta) rate.
 
-    The rule's own error: nodes two steps apart, and twice the mean by them on the contours of +-top. Y errs by 12 ULP,
-    the weight's logarithm, of a table, by `TABLE_ERROR` and 5 of itself, each product and difference by one.
+    The rule's own error is that of nodes two steps apart, with twice the mean by these nodes on the contours of +-top.
+    Y errs by 12 ULP, the weight's logarithm, from a table, by `TABLE_ERROR` and 5 of itself, each product and
+    difference by one.
     """
     sigma, centre = of.sigma, centre[:, None]
     least = np.minimum(0.5 * heights / sigma**2, 0.5)[:, :, None]
@@ -147,7 +149,7 @@ def log_decay(
         return centre[:, :, None] * np.cos(eta) + heights[:, :, None] * np.sin(eta) + rate[:, :, None] * more
 
     def outside(arg: Real) -> Real:
-        """What lies outside the window [L, K], on contours with these arguments."""
+        """Upper bound on the part outside the window [L, K], on contours with these arguments."""
         if cut is None:
             return 2.0 * of.outside(arg)
         if of_high:
@@ -183,9 +185,9 @@ def log_decay(
 
 
 def log_high_decay(of: Rule, cut: Cut, centre: Real, heights: Real) -> Real:
-    """Upper bounds [L, K] on log |E[e^{-uW} (1 - Q)]|, as `log_decay`, by either bound of r of `Cut.bounds`.
+    """Upper bounds [L, K] on log |E[e^{-uW} (1 - Q)]|, as `log_decay`, by one or the other bound r of `Cut.bounds`.
 
-    Not by the lesser of both node by node, which is not analytic: a trapezoid rule of it has no bound on its error.
+    The lesser of both must not be taken node by node: it is not analytic, and its trapezoid rule has no error bound.
     """
     near = log_decay(of, cut, centre, heights, of_high=True)
     whole, low = (log_decay(of, x, centre, heights) for x in (None, cut))
@@ -196,7 +198,7 @@ def log_high_decay(of: Rule, cut: Cut, centre: Real, heights: Real) -> Real:
 def _decay_table(sigma: float) -> tuple[Real, Real]:
     """log of 49 heights, and the least `log_decay` up to each, at u = i height, without cutoff.
 
-    Far out the contours that are tried turn too far for a large noise multiplier; earlier bounds still hold there.
+    At large heights the contours tried are rotated too far for a large noise multiplier; earlier bounds still hold.
     """
     heights = np.geomspace(1e-8, 1e8, 49)
     found = log_decay(one_rule(sigma, profile_shape(sigma)), None, np.zeros(1), heights[None])[0]

@@ -1,9 +1,9 @@
 """The likelihood ratio of one Gaussian step at the nodes of a rule, whole or smoothly cut off, for many lanes at once.
 
-The rule is the trapezoid in g, on the real line and on a contour g - i eta sigma, on which Y has the argument -eta. On
-it e^{-uY} does not oscillate where arg u is near eta, and the rule converges like e^{-2 pi d/k}, k its step and d the
-distance in which the integrand stays bounded: on the contours of eta' in [0, top] |e^{-uY}| <= 1 for u in the first
-quadrant. A single question is one lane.
+The rule is the trapezoid rule in g, on the real line and on a contour g - i eta sigma, on which Y has the argument
+-eta. On this contour e^{-uY} does not oscillate where arg u is near eta, and the rule converges like e^{-2 pi d/k},
+where k is its step and d the distance within which the integrand stays bounded: on the contours of eta' in [0, top]
+|e^{-uY}| <= 1 for u in the first quadrant. A single question is one lane.
 
 Shapes: [L] lanes; [L, Z] nodes of the rule.
 """
@@ -28,21 +28,21 @@ from jaxacct.divergence.allocation._grid import (
 )
 from jaxacct.special import ULP, log_normal_tail, turn
 
-# They steer speed and tightness only, except where noted.
-_TURN_OF_S = 3.2  # radians: Y is turned by at most this over sigma
+# They affect speed and tightness only, except where noted.
+_TURN_OF_S = 3.2  # radians: Y is rotated by at most this over sigma
 _ROUND_TO = 16  # the number of nodes of a rule is a multiple of it
 _LEAST_WEIGHT = 0.003  # w below which 1 - Q(w) counts as 0: it is below 1e-116
-NOTHING = 1e-112  # upper bound on what that leaves out of a mean
+NOTHING = 1e-112  # upper bound on the resulting error of a mean
 
 
 class Rule(NamedTuple):
-    """The trapezoid rule in g, on the real line and on a contour that turns Y by -eta."""
+    """The trapezoid rule in g, on the real line and on a contour that rotates Y by -eta."""
 
     sigma: Real  # [L, 1]
     step: Real  # [L, 1], a multiple of 2^-12, so that nodes are exact
     eta: Real  # [L, 1], radians
-    top: Real  # [L, 1]: largest turn of a contour
-    g: Real  # [L, Z], as all below
+    top: Real  # [L, 1]: largest rotation of Y on a contour
+    g: Real  # [L, Z], as all below unless noted
     y: Real
     w: Real
     density: Real  # the weights: step phi(g)
@@ -51,7 +51,7 @@ class Rule(NamedTuple):
     turned_w: Complex
     turned_density: Complex
     left: Real  # [L, 1]: P[g < first node]
-    far_left: Real  # [L, 1]: P[g < twice that]
+    far_left: Real  # [L, 1]: P[g < twice that node]
     right: tuple[Real, Real, Real]  # [L, 1] each: P[g > last node] where g has the mean j/sigma, j = 0, 1, 2
 
     def strip(self, eta_end: Real | float, eta: Real | float, nodes: int = 1) -> Real:
@@ -64,14 +64,14 @@ class Rule(NamedTuple):
         return np.exp(0.5 * (eta_end * self.sigma) ** 2 - decay) / -np.expm1(-decay)
 
     def beyond(self, tilt: Real) -> Real:
-        """[L, K]: at least P[g > last node] where g has the mean tilt/sigma, for each `tilt` [K].
+        """[L, K]: upper bounds on P[g > last node] where g has the mean tilt/sigma, for each `tilt` [K].
 
         That is E[Y^tilt; g beyond the last node] e^{-tilt (tilt - 1)/(2 sigma^2)}.
         """
         return _tail(self.g[:, -1:] - tilt / self.sigma)
 
     def outside(self, a: Real) -> Real:
-        """At least E[e^{-aY}; g outside the nodes] at `a` [L, K] >= 0: Y grows with g, and is at least 0 far left."""
+        """Upper bounds on E[e^{-aY}; g outside the nodes] at `a` [L, K] >= 0: Y grows with g and is positive."""
         least = np.exp((2.0 * self.g[:, :1] - 0.5 / self.sigma) / self.sigma) * (1.0 - 2.0**-40)
         return self.far_left + self.left * np.exp(-a * least) + self.right[0] * np.exp(-a * self.y[:, -1:])
 
@@ -80,7 +80,7 @@ class Rule(NamedTuple):
         return self.y[:, ::2], self.w[:, ::2], 2.0 * self.density[:, ::2]
 
     def at(self, lanes: Any) -> "Rule":
-        """`Rule` of some lanes."""
+        """`Rule` for some of the lanes."""
         parts: Any = (tuple(y[lanes] for y in x) if isinstance(x, tuple) else x[lanes] for x in self)
         return Rule(*parts)
 
@@ -92,15 +92,15 @@ def _tail(x: Real) -> Real:
 class Shape(NamedTuple):
     """How wide a rule is, and how fine."""
 
-    turn: float  # the largest turn of Y on a contour, radians
-    further: float  # what is added to its end in g, over sigma
+    turn: float  # the largest rotation of Y on a contour, radians
+    further: float  # added to its end in g, over sigma
     low: float = -9.0  # its ends in g, standard deviations
     high: float = 9.2  # this and `tilt`/sigma
     tilt: float = 1.0
-    digits: float = 36.0  # in log: what it is meant to leave out
+    digits: float = 36.0  # in log: the intended error is this far below 1
 
     def end(self, sigma: Real) -> Real:
-        """About the last node."""
+        """Approximately the last node."""
         return self.high + self.tilt / sigma + self.further * sigma
 
 
@@ -113,7 +113,7 @@ def _angles(sigma: Real, shape: Shape) -> tuple[Real, Real]:
 
 
 def num_nodes(sigma: Real, shape: Shape) -> np.ndarray[Any, Any]:
-    """Whole numbers [L]: how many nodes the rule needs for noise multipliers `sigma` [L]."""
+    """Integers [L]: the numbers of nodes that the rule needs for noise multipliers `sigma` [L]."""
     eta, top = _angles(sigma, shape)
     wanted = 2.0 * math.pi * eta * sigma / (shape.digits + 0.5 * (top * sigma) ** 2)
     count = np.ceil((shape.end(sigma) - shape.low) / wanted + 2.0)
@@ -155,20 +155,20 @@ def rule(noise_multipliers: Real, size: int, shape: Shape) -> Rule:
 
 
 def profile_shape(noise_multiplier: float) -> Shape:
-    """`Shape` (a class) for profiles of an epoch, to deltas of 1e-25: little noise needs more digits, and much does."""
+    """`Shape` (a class) for profiles of an epoch, to deltas of 1e-25: both little and much noise need more digits."""
     more = min(0.45 / noise_multiplier**2, 20.0) + min(noise_multiplier, 33.0)
     return Shape(0.88, 0.0, -12.0, 14.0, 2.0, 47.0 + more)
 
 
 @functools.lru_cache(maxsize=64)
 def one_rule(noise_multiplier: float, shape: Shape) -> Rule:
-    """`Rule` (a class) of one lane."""
+    """`Rule` (a class) for one lane."""
     noise = np.array([noise_multiplier])
     return rule(noise, int(num_nodes(noise, shape)[0]), shape)
 
 
 class Cut(NamedTuple):
-    """Cutoffs on a `Rule`: the weights Q(rate Y) at its nodes, and what bounds them on contours, [L, Z] if not said.
+    """Cutoffs on a `Rule`: the weights Q(rate Y) at its nodes, and bounds on them on contours, [L, Z] unless noted.
 
     Q(w) = P[a Gamma(m) variable exceeds w] = e^-w sum_{j<m} w^j/j!, m = SHARPNESS. The weight falls from 1 to 0 around
     Y = m/rate, is entire in Y, and decays like e^{-rate Y}: E[e^{-uY} Q(rate Y)] exists for Re u > -rate.
@@ -180,8 +180,8 @@ class Cut(NamedTuple):
     log_sum: Real  # log of sum_{j<m} w^j/j!, w = rate Y
     log_size: Real  # log |Q| on the contour
     phase: Real  # the argument of Q there
-    error: Real  # of their exponential, relative
-    turned_high: Complex  # 1 - Q there, to `TABLE_ERROR` of itself and `NOTHING`
+    error: Real  # relative error of their exponential
+    turned_high: Complex  # 1 - Q there, with errors of `TABLE_ERROR` of itself and `NOTHING`
 
     def bounds(self, of: Rule, eta_end: Real | float, centre: Real) -> tuple[Real, Real]:
         """q and r [L, Z]: bounds on the weight on the contour of eta' = `eta_end`.
@@ -198,13 +198,13 @@ class Cut(NamedTuple):
         return q, r
 
     def beyond(self, of: Rule, eta_end: Real | float, centre: Real) -> Real:
-        """[L, 1]: at least every q beyond the last node."""
+        """[L, 1]: an upper bound on every q beyond the last node."""
         return largest_beyond(
             self.rate * of.y[:, -1:], self.log_sum[:, -1:], (1.0 + centre / self.rate) * np.cos(eta_end)
         )
 
     def at(self, lanes: Any) -> "Cut":
-        """`Cut` of some lanes."""
+        """`Cut` for some of the lanes."""
         return Cut(*(x[lanes] for x in self))
 
 

@@ -1,9 +1,9 @@
 """Certified sums over the Gaussian variable: transforms of one step's likelihood ratio at complex arguments.
 
-`jaxacct.divergence.allocation._lines` and complex moments need E[e^{-uW}], also with the ratio cut off smoothly, at
-equidistant u on vertical lines. A node there is the sum u = a + b of one of a few outer points a and one of several
-inner points b, and e^{-uW} the product of two factors: the sums over the rule become matrix products. Errors are
-bounded per lane rather than per node where that costs little.
+`jaxacct.divergence.allocation._lines` and the complex moments need E[e^{-uW}], with the ratio whole or cut off
+smoothly, at equidistant u on vertical lines. Each such u is the sum u = a + b of one of a few outer points a and one of
+several inner points b, so that e^{-uW} is the product of two factors, and the sums over the rule become matrix
+products. Errors are bounded per lane rather than per node where that costs little tightness.
 
 Shapes: [L] lanes; [L, Z] nodes of the rule; [L, N] nodes of a vertical line; [L, U] outer or inner points.
 """
@@ -17,8 +17,8 @@ from jaxacct.divergence.allocation._rule import NOTHING, Cut, Rule
 from jaxacct.special import ULP, complex_exp, rows_times, rows_times_rows
 
 INNER = 16  # nodes of a line that share an outer point: their number is a multiple of it
-_LONG = 1024  # from this many nodes on, more of them share one, to bound time and memory
-# In ulp: the error of uW, and of exponentials and circular functions of it. They carry the certificate.
+_LONG = 1024  # from this many nodes on, more of them share an outer point, to bound time and memory
+# In ulp: the error of uW, and of exponentials and circular functions of it. The certificate depends on them.
 _ARGUMENT, _FUNCTIONS = 24.0, 16.0
 
 
@@ -30,28 +30,28 @@ def _points(centre: Real, spacing: Real, num: int) -> tuple[Complex, Complex]:
 
 
 class _Factor(NamedTuple):
-    """e = e^-x Q - 1 at x = uW for some u in each lane, [L, U, Z], and the rule's sums, [L, U], with f = e + x."""
+    """e = e^-x Q - 1 at x = uW for some u in each lane, [L, U, Z], and sums over the rule, [L, U], with f = e + x."""
 
     e: Complex
     sum_f: Complex  # of f
     sum_error: Real  # bound on its error
     norm: Real  # root of the sum of |e|^2
-    norm_error: Real  # the same of the error of e, and of |e| times the errors of the weights
+    norm_error: Real  # the same norm of the error of e, and of |e| times the errors of the weights
 
 
 def _factor(of: Rule, cut: Cut | None, u: Complex, share: Real) -> _Factor:
-    """`_Factor` for `u` [L, U], Re u >= 0 without `cut`; Q is 1 without it. In norms nodes weigh `share` [L, Z] times.
+    """`_Factor` for `u` [L, U], Re u >= 0 without `cut`, where Q is 1. In norms weights are times `share` [L, Z].
 
-    With v + i p the exponent and T = tan(p/2), e is expm1(v) - e^v 2 T^2/(1+T^2) + i e^v 2 T/(1+T^2). It errs by the
-    error of v + i p, times e^v, and by a few units of |expm1 v| and e^v |p|, where |expm1 v| <= |e| + e^v |p|. With
+    With v + i p the exponent and T = tan(p/2), e is expm1(v) - e^v 2 T^2/(1+T^2) + i e^v 2 T/(1+T^2). Its error is that
+    of v + i p, times e^v, plus a few units of |expm1 v| and e^v |p|, where |expm1 v| <= |e| + e^v |p|. With
     m = |v| + |p| that is (_ARGUMENT + 2 _FUNCTIONS) e^v m + _FUNCTIONS |e| units at most. Without cutoff
-    e^v <= e^{Re u}, which serves where that is not large.
+    e^v <= e^{Re u}, which is used where that is not large.
     """
     x = u[:, :, None] * of.turned_w[:, None, :]
     v, p = -x.real, -x.imag
     if cut is not None:
         v, p = v + cut.log_size[:, None], p + cut.phase[:, None]
-    # where e^v is nothing, the angle is of no account: tangents of large numbers are slow
+    # where e^v is 0 the angle does not matter, and tangents of large numbers are slow
     less, t = np.expm1(np.minimum(v, 700.0)), np.tan(0.5 * (p * (v > -700.0)))
     lost = np.where(v.max(2) > 700.0, np.inf, 0.0)  # where it overflows there is no bound
     whole = less + 1.0
@@ -89,16 +89,16 @@ def _factor(of: Rule, cut: Cut | None, u: Complex, share: Real) -> _Factor:
 def transform(of: Rule, cut: Cut | None, centre: Real, spacing: Real, num: int) -> tuple[Complex, Real]:
     """E[e^{-uW} Q] - 1 [L, N] at u = centre + i k spacing, k < N = `num`; and bounds [L, N] on its absolute error.
 
-    `centre` and `spacing` are [L]: without cutoff centre >= 0, with it -rate < centre <= 0. With a and b in place of aW
-    and bW, and f = e + x of each factor,
+    `centre` and `spacing` are [L]: without cutoff centre >= 0, with it -rate < centre <= 0. Writing a and b for aW and
+    bW, and with f = e + x for each factor,
 
         e^{-(a+b)} Q - 1 + a + b = f_a + f_b + e_a e_b,
 
-    of which nothing cancels where a and b are small; the errors of the product are summed by the Cauchy-Schwarz
+    in which nothing cancels where a and b are small; the errors of the product are summed by the Cauchy-Schwarz
     inequality.
     """
     outer, inner = _points(centre, spacing, num)
-    # where Q e^{-uW} is large the nodes weigh less in a, and as much more in b
+    # where Q e^{-uW} is large the nodes have smaller weights in a, and correspondingly larger ones in b
     large = np.ones_like(of.y)
     if cut is not None:
         large = np.maximum(np.exp(np.minimum(cut.log_size - (centre[:, None] * of.turned_w.real), 600.0)), 1.0)
@@ -114,9 +114,9 @@ def transform(of: Rule, cut: Cut | None, centre: Real, spacing: Real, num: int) 
 
 
 def _missed(of: Rule, cut: Cut | None, centre: Real, spacing: Real, num: int) -> Real:
-    """What the rule and its window leave out of `transform` [L, N].
+    """Bounds on the errors of the rule and its window in `transform` [L, N].
 
-    On the contour of eta' the integrand e^{-uW} Q - 1 + uW is, without cutoff, at most either of
+    On the contour of eta' the integrand e^{-uW} Q - 1 + uW is, without cutoff, at most each of
 
         (|u|^2/2) (1 + Y)^2 e^{Re u},    e^{Re u} + 1 + |u| (1 + Y);
 
@@ -124,7 +124,7 @@ def _missed(of: Rule, cut: Cut | None, centre: Real, spacing: Real, num: int) ->
 
         (|u|^2/2) (1 + Y)^2 q + r (1 + |u| (1 + Y)),   q and r of `Cut.bounds`.
 
-    Expectations of these are taken by the same rule, and doubled.
+    Their expectations are computed by the same rule, and doubled.
     """
     centre = centre[:, None]
     size, growth = np.hypot(centre, spacing[:, None] * np.arange(num)), np.exp(np.maximum(centre, 0.0))
@@ -149,7 +149,7 @@ def _missed(of: Rule, cut: Cut | None, centre: Real, spacing: Real, num: int) ->
 
 
 def weighted_transform(of: Rule, cut: Cut | None, centre: Real, spacing: Real, num: int) -> tuple[Complex, Real]:
-    """E[e^{-uW} (1 - Q)], or without cutoff E[e^{-uY}], [L, N] as `transform`, centre >= 0; bounds on its error.
+    """E[e^{-uW} (1 - Q)], or without cutoff E[e^{-uY}], [L, N] as in `transform`, centre >= 0; and error bounds.
 
     On the contour of eta' the integrand is at most e^{Re u} r (see `Cut.bounds`), or e^{-Re u cos(eta') Y}.
     """

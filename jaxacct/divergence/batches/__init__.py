@@ -1,1 +1,1 @@
-"""The blanket of a shuffled list that is cut into batches: its law, sums of independent terms, profiles, and tests."""
+"""The privacy profile of a shuffled list that is cut into batches: upper bounds by a blanket, lower bounds by tests."""

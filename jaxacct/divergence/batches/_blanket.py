@@ -1,13 +1,13 @@
 """The law that all records of a shuffled list have in common, discretised upward in the convex order.
 
 docs/papers/shuffled_batches.md, SB-1 and SB-6. With a = 1 / noise multiplier, u ~ N(0, 1), z an independent variable
-and l = a sqrt(u^2 + z^2) + a^2 / 2, what is wanted are expectations E e^-l G(e^l D) for convex functions G and D = y -
-c or 1 - c y, y = e^(a u - a^2/2). With W = e^l that is the integral of G(W y - c W) under the measure e^-l dP(u, z),
-and W y and W are spread out in two steps that move neither mean: along y between the ends of a cell of u with W held
-fixed, then along W between two points on one ray. Where l is rounded up, so is W, for the same probability: a larger l
-is a valid one (SB-6) if it depends on u and z only, and its mass gamma is what is left. In a cell l is rounded up to a
-form that is linear in u and in z and agrees with l at the corners, and then e^-l down to its tangent, whose means have
-a closed form.
+and l = a sqrt(u^2 + z^2) + a^2 / 2, the quantities to be bounded are expectations E e^-l G(e^l D) for convex functions
+G and D = y - c or 1 - c y, y = e^(a u - a^2/2). With W = e^l that is the integral of G(W y - c W) under the measure
+e^-l dP(u, z), and W y and W are spread out in two steps that preserve both means: along y between the ends of a cell of
+u with W held fixed, then along W between two points on one ray. Where l is rounded up, so is W, with the same
+probability: a larger l is valid (SB-6) if it depends on u and z only, and its mass gamma is then smaller. In a cell l
+is rounded up to the bilinear function of u and z that agrees with l at the corners, and then e^-l is rounded down to
+its tangent, whose means have a closed form.
 """
 
 import math
@@ -21,7 +21,7 @@ from jaxacct._types import Direction
 from jaxacct.divergence.batches._powers import Atoms
 from jaxacct.special import ULP, gauss_legendre, log_normal_tail
 
-WIDTH = 0.1  # of a cell, of u and of z; of l it is that times a. It steers tightness only
+WIDTH = 0.1  # of a cell of u and of z; a cell of l has that width times a. It affects tightness only
 _PIECES = 16  # of a cell of z, each rounded up to its upper end
 _NODES = 12  # of Gauss's rule in a cell of u
 _CERTAIN = 7.0  # expected records above the first z, to which all smaller z are rounded up
@@ -34,7 +34,7 @@ MASS_ERROR = 2.0**-40
 
 
 class BlanketLaw(NamedTuple):
-    """Atoms of (W y, W) under e^-l dP, above the true measure in the convex order but for what is cut off.
+    """Atoms of (W y, W) under e^-l dP, above the true measure in the convex order except for the part cut off.
 
     Attributes:
       shift: a.
@@ -42,7 +42,7 @@ class BlanketLaw(NamedTuple):
       excess: y - 1 [N].
       mass: [N], of each atom; each rounded up.
       least_mass: gamma, the sum of the masses, rounded down.
-      cut: an upper bound on what has been left out of E (D)_+ in either direction, a probability.
+      cut: an upper bound on the part left out of E (D)_+ in either direction, a probability.
     """
 
     shift: float
@@ -115,7 +115,8 @@ def spread(a: float, cells: "Projection", rest: "Rest") -> tuple[Any, Any, Any]:
         at_high = (1.0 - into) * np.maximum(g[:-1] - low, 0.0) + into * np.maximum(g[1:] - low, 0.0)
         width = high - low
         rise = np.minimum((1.0 - rest.mean) * at_low + rest.mean * at_high + slack + 2.0**-38 * width, width)
-        # e^-l is above its tangent at the middle, the same for both ends: from 1 + half to 1 - half, times e^-middle
+        # e^-l is above its tangent at the middle, which is the same for both ends: from 1 + half to 1 - half, times
+        # e^-middle
         middle, half, share = 0.5 * (low + high), 0.5 * width, rise / width
         mass = weight[:, None] * rest.share * np.exp(-middle)
         for place, part in ((-np.log1p(half), (1.0 + half) * (1.0 - share)), (-np.log1p(-half), (1.0 - half) * share)):
@@ -126,7 +127,7 @@ def spread(a: float, cells: "Projection", rest: "Rest") -> tuple[Any, Any, Any]:
 
 
 def quantile(tail: float) -> float:
-    """A float, about the z that a standard normal variable exceeds with probability `tail`; at least 0."""
+    """A float, approximately the z that a standard normal variable exceeds with probability `tail`; at least 0."""
     size = -2.0 * math.log(min(tail, 0.3))
     for _ in range(3):
         size = -2.0 * math.log(min(tail, 0.3)) - math.log(2.0 * math.pi * max(size, 0.2))
@@ -134,10 +135,11 @@ def quantile(tail: float) -> float:
 
 
 class Projection(NamedTuple):
-    """Cells of u: their ends [K + 1], and for each cell what its ends get and where, in the cell, that comes from.
+    """Cells of u: their ends [K + 1], the mass that each cell gives to its ends, and the mean of u under each share.
 
-    A y in a cell is split between the values at its ends so that its mean is kept. Shares [K] of the lower and of the
-    upper end, under the standard normal density, and the mean place of u under each share, from 0 to 1.
+    A y in a cell is split between the values at its ends so that its mean is kept. The shares [K] of the lower and of
+    the upper end are masses under the standard normal density; the mean of u under each share is a place in the cell,
+    from 0 to 1.
     """
 
     ends: NDArray[np.float64]
@@ -163,7 +165,8 @@ def cells_of_projection(a: float, low: float, high: float) -> Projection:
 class Rest(NamedTuple):
     """Cells of z: ends [J + 1], P(z > end), masses of the ends' cells [J + 1], and their mean places, from 0 to 1.
 
-    z is rounded up to a grid of `_PIECES` points a cell. The first "cell" is all that is rounded up to the first end.
+    z is rounded up to a grid of `_PIECES` points per cell. The first "cell" contains all z that are rounded up to the
+    first end.
     """
 
     ends: NDArray[np.float64]
@@ -173,7 +176,7 @@ class Rest(NamedTuple):
 
 
 def first_of_rest(others: float) -> float:
-    """A float, about the z >= 0 that the largest of `others` normal variables is almost never below."""
+    """A float, approximately the z >= 0 below which the largest of `others` normal variables almost never is."""
     return quantile(_CERTAIN / others) if others > 2.0 * _CERTAIN else 0.0
 
 
@@ -197,7 +200,7 @@ def tail_of_rest(others: float, x: Any) -> Any:
 
 
 def on_rays(a: float, ray: Any, log_weight: Any, mass: Any, rays: int) -> tuple[float, NDArray[np.float64]]:
-    """Atoms spread once more, on each ray of one y, to a grid of log W that all share: its start, and masses [R, S].
+    """Atoms spread once more, on each ray of one y, to a common grid of log W: its start, and masses [R, S].
 
     The grid's step is `WIDTH` times a.
     """

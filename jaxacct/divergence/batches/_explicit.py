@@ -1,15 +1,15 @@
-"""Shuffled batches from below: data for which the likelihood ratio is known, and tests of a sum of scores.
+"""Lower bounds for shuffled batches: data for which the likelihood ratio is known, and tests of a sum of scores.
 
-Let every other record contribute -1 and the one in question 1, in one dimension. Without what all batches have in
-common, the batch with the record is N(2a, 1), or N(a, 1) if it is the empty one, and the others are N(0, 1), a = 1 /
-noise multiplier (docs/papers/shuffled_batches.md, SB-8). The likelihood ratio of the outputs w_1 .. w_t is a ratio of
-sums,
+Let every other record contribute -1 and the one in question 1, in one dimension. After subtraction of the part that all
+batches have in common, the output of the batch with the record is N(2a, 1), or N(a, 1) if the record is the empty one,
+and the others are N(0, 1), a = 1 / noise multiplier (docs/papers/shuffled_batches.md, SB-8). The likelihood ratio of
+the outputs w_1 .. w_t is a ratio of sums,
 
     sum_i A(w_i) / sum_i B(w_i),    A = e^(2 a w - 2 a^2),    B = e^(a w - a^2 / 2),
 
-so that the best test asks whether sum (A - e^eps B) > 0. Here each output is rounded to a whole number, its score, and
-the law of the sum of scores under both is computed by a transform. Whatever the scores are, a test of their sum is a
-test of the outputs: its error probabilities are exact up to rounding, which is subtracted.
+so that the best test is whether sum (A - e^eps B) > 0. Here each output is replaced by an integer, its score, and the
+law of the sum of scores under both hypotheses is computed by a transform. Whatever the scores are, a test of their sum
+is a test of the outputs: its error probabilities are exact up to rounding, which is subtracted.
 """
 
 import functools
@@ -24,20 +24,20 @@ from jaxacct.special import LEAST_NORMAL, ULP, log_normal_tail
 
 _MOST_SHIFT, _MOST_EPSILON = 8.0, 250.0  # beyond them, scores are not doubles, or little is gained
 _CELLS = 384  # of an output
-_BEYOND = 8.5  # standard deviations that they cover on either side; steers tightness only, as all that follows
-_FINE = 0.15  # of the mean size of a score, its rounding
-_FINE_AT_TOP = 0.02  # of the largest score, the same
+_BEYOND = 8.5  # standard deviations covered by the cells on either side; affects tightness only, like all that follows
+_FINE = 0.15  # rounding of a score, as a share of the mean size of scores
+_FINE_AT_TOP = 0.02  # the same, as a share of the largest score
 _FLUCTUATIONS = 3.0  # standard deviations beyond which one score decides
 _STEEPEST = 300.0  # natural logarithms by which one score is tilted at most
-_FALL = 14.0  # natural logarithms that one score of the least size costs
-_WORSE = 5.0  # natural logarithms by which a tilt may be worse than the best
+_FALL = 14.0  # cost of one score of the least size, in natural logarithms
+_WORSE = 5.0  # natural logarithms by which a tilt may be worse than the best one
 _SPAN = 8.0  # standard deviations of the sum of scores that a window covers at least
 _POINTS = (10, 17)  # log2 of the least and of the largest number of points of a window
-_OUTSIDE = 1e-6  # what may lie outside it
-_LETTERS = 64  # groups of scores that tell epochs apart
+_OUTSIDE = 1e-6  # probability that may lie outside a window
+_LETTERS = 64  # groups of scores by which epochs are distinguished
 _RARE = 1e-9  # probability of the letters at both ends
 _ORDERS = np.exp(np.linspace(-5.0, 2.5, 46))  # tilts that are tried, about that of a normal law
-_TILTS = np.exp(np.linspace(-6.0, 3.0, 28))  # by which what lies outside the window is bounded, over the deviation
+_TILTS = np.exp(np.linspace(-6.0, 3.0, 28))  # tilts that bound the probability outside the window, over the deviation
 # Relative error of a cell's mass: it is a difference of tails, which err by 32 (1 + x^2) ULP with |x| <= 25, and at
 # least a part of 29 of them: below 2^-38.
 _MASS_ERROR = 2.0**-32
@@ -72,7 +72,7 @@ def laws(a: float) -> Laws:
 
 
 class Data(NamedTuple):
-    """What is released in one epoch of these data.
+    """The outputs released in one epoch of these data.
 
     Attributes:
       shift: a, 1 / noise multiplier, rounded down.
@@ -86,7 +86,7 @@ class Data(NamedTuple):
 
 
 class _Scores(NamedTuple):
-    """A whole number for each cell; what their sum has to exceed; a tilt under which it does; its deviation then."""
+    """An integer for each cell; the limit for their sum to exceed; a tilt under which it does; its deviation then."""
 
     value: NDArray[np.int64]
     limit: int
@@ -144,7 +144,7 @@ def _tails(none: Any, one: Any, scores: _Scores, num_batches: int) -> _Tails:
     for tilts in (np.zeros(1), extra, -extra):
         exponent = np.multiply.outer(scores.tilt + tilts, value)
         with np.errstate(over="ignore", invalid="ignore"):
-            # of far exponents every term may underflow: what they lose is added
+            # for far exponents every term may underflow: a bound on the loss is added
             logs = [np.log((np.exp(exponent) * masses).sum(1) + LEAST_NORMAL * masses.size) for masses in (none, one)]
             found.append((num_batches - 1.0) * logs[0] + logs[1])
     slack = (num_batches + 1.0) * 2.0**-40 + 2.0**-40 * abs(float(found[0][0]))
@@ -154,7 +154,7 @@ def _tails(none: Any, one: Any, scores: _Scores, num_batches: int) -> _Tails:
 class _Sums(NamedTuple):
     """A tilted law of the sum of scores on a circle [N], and an upper bound on the 2-norm of its error.
 
-    The probability of a sum x is e^(log_scale - tilt x) times the entry, less what lies whole circles further.
+    The probability of a sum x is e^(log_scale - tilt x) times the entry, less the aliases whole circles away.
     """
 
     law: NDArray[np.float64]
@@ -178,7 +178,8 @@ def _sums(none: Any, one: Any, scores: _Scores, num_batches: int, size: int) -> 
     eta = 8.0 * ULP * math.log2(size)
     with np.errstate(divide="ignore", under="ignore"):
         power = np.exp(others * np.log(modulus)) * np.exp(1j * (others * np.angle(spectra[0])))
-        # an entry of a transform is off by eta times the norm times sqrt(N); its logarithm by that over its size
+        # the error of an entry of a transform is eta times the norm times sqrt(N); that of its logarithm is this over
+        # its size
         off = eta * math.sqrt(size) * norms[0]
         near = np.minimum(modulus + off, 1.0)
         slack = np.minimum(others * (off + 8.0 * ULP) / near + 8.0 * ULP * others * math.pi, 2.0) * np.exp(
@@ -255,7 +256,7 @@ def letters(data: Data, epsilon: float, direction: Direction) -> Letters | None:
     slack = data.steps * (_MASS_ERROR + 8.0 * ULP) + 2.0**-40
     if not slack < 0.01:
         return None
-    # any set of points of the circle is a test: nothing lies outside
+    # any set of points of the circle is a test: no probability lies outside
     p, q = (data.share * x.law + (1.0 - data.share) * found[2].law for x in found[:2])
     p, q = np.maximum(p, 0.0), np.maximum(q, 0.0)
     odds = np.log((p + 1e-14) / (q + 1e-14))

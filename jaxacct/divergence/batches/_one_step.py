@@ -1,15 +1,15 @@
-"""The law of one step's likelihood ratio that is larger, in the convex order, than any that data can cause.
+"""The law of one step's likelihood ratio that dominates, in the convex order, the law for any data.
 
-docs/papers/shuffled_batches.md, SB-5. At a step that holds another record r, |r| <= a, putting the record in question
-p in its place changes the density by L = (N(p) - c N(0)) / N(r), relative, or by (N(0) - c N(p)) / N(r) in the add
-direction; c is e^epsilon. Under N(r), whatever r and p,
+docs/papers/shuffled_batches.md, SB-5. At a step that holds another record r, |r| <= a, replacing it by the record in
+question, p, changes the density by L = (N(p) - c N(0)) / N(r), relative, or by (N(0) - c N(p)) / N(r) in the add
+direction; c is e^epsilon. Under N(r), for all r and p,
 
     E (L - k)_+ <= Pi(k),
     remove:  int (N(a) - c N(0) - k N(-a))_+ for k >= 0,    int ((1 - k) N(a) - c N(0))_+ for k <= 0,
     add:     int (N(0) - (c + k) N(a))_+ for k >= 0,        int (N(0) - c N(a) - k N(-a))_+ for k <= 0,
 
-which are the stop-loss transforms of a law of mean 1 - c. It is that of L(v) where v ~ N(-a, 1) is above v_0, with
-L(v) > 0; where v ~ N(a, 1) is below v_0, with L(v) < 0; and 0 with the remaining probability. With d = v - v_0:
+which are the stop-loss transforms of a law of mean 1 - c. Under this law the value is L(v) > 0 where v ~ N(-a, 1) is
+above v_0, L(v) < 0 where v ~ N(a, 1) is below v_0, and 0 with the remaining probability. With d = v - v_0:
 
     remove:  v_0 = epsilon / a + a / 2,  L = c^2 e^(a^2) (e^(2 a d) - e^(a d)) above,  L = 1 - e^(-a d) below;
     add:     v_0 = epsilon / a - a / 2,  L = c (e^(a d) - 1) above,  L = e^(a^2) (e^(-a d) - e^(-2 a d)) / c below.
@@ -19,7 +19,7 @@ Where p is replaced by q, |q| <= a, L = (N(p) - c N(q)) / N(r), and with D the p
     Pi(k) = D(log(c + k)) for k >= 0,    (1 - k) D(epsilon - log(1 - k)) for k <= 0,
     replace: v_0 = epsilon / (2 a),      L = c (e^(2 a d) - 1) above,  L = 1 - e^(-2 a d) below.
 
-Each half is split between the ends of cells of v so that its mean is kept, which spreads it further.
+Each half is split between the ends of cells of v so that its mean is kept, which makes it larger in the convex order.
 """
 
 import math
@@ -32,7 +32,7 @@ from jaxacct._types import Direction
 from jaxacct.divergence.batches._blanket import FARTHEST, MASS_ERROR, quantile
 from jaxacct.special import ULP, gauss_legendre, log_normal_tail
 
-_WIDTH = 0.05  # of a cell; it steers tightness only
+_WIDTH = 0.05  # of a cell; it affects tightness only
 _NODES = 12  # of Gauss's rule in a cell
 
 
@@ -43,7 +43,7 @@ class StepLaw(NamedTuple):
       value: [N], rounded up.
       mass: [N], each rounded up.
       least_mass: the sum of the masses, rounded down.
-      cut: an upper bound on what has been left out of E (L)_+.
+      cut: an upper bound on the part left out of E (L)_+.
     """
 
     value: NDArray[np.float64]
@@ -63,9 +63,9 @@ def step_law(a: float, epsilon: float, direction: Direction, cut: float) -> Step
     """
     is_remove, reach = direction is Direction.REMOVE, min(quantile(cut), FARTHEST)
     zero = epsilon / a + (0.5 * a if is_remove else -0.5 * a)
-    top = min(reach + (a if is_remove else 0.0), FARTHEST - a)  # so far masses are normal doubles
+    top = min(reach + (a if is_remove else 0.0), FARTHEST - a)  # up to here masses are normal doubles
     above = _half(a, zero + a, 0.0, top - zero, squared=is_remove)
-    # below, a place where v is never found is left out: L counts as 0 there
+    # below, places where v hardly ever falls are left out: L counts as 0 there
     first = min(zero, reach + a)
     below = _half(a, a - first, zero - first, first + reach, squared=not is_remove)
     growth = (

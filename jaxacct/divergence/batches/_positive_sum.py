@@ -1,7 +1,7 @@
-"""E(X + L_1 + .. + L_N)_+ from above: a first term, and a varying number of independent steps of one law.
+"""Upper bounds on E(X + L_1 + .. + L_N)_+: a first term, and a varying number of independent steps of one law.
 
-What is wanted is  sum over k = 0 .. K - 1 of r^k E(X + L_1 + .. + L_(n - k))_+,  where X has a given measure and r < 1;
-with K = 1 that is n steps. With X's moment M(s), the steps' phi(s) and
+To be bounded is  sum over k = 0 .. K - 1 of r^k E(X + L_1 + .. + L_(n - k))_+,  where X has a given measure and r < 1;
+with K = 1 that is n steps. With the moment M(s) of X, the steps' moment phi(s) and
 
     Psi(s) = sum r^k phi(s)^(n - k) = phi^(n - K + 1) (phi^K - r^K) / (phi - r),
 
@@ -9,8 +9,9 @@ all values on a lattice of N points a distance h apart, and any c > 0, the sum
 
     sum_k M(s_k) Psi(s_k) g(s_k) / N,    s_k = c + 2 pi i k / (N h),    g(s) = h / (4 sinh(s h / 2)^2),
 
-is that and its aliases, E(T +- j N h)_+ e^(-+ c j N h) for j >= 1: none is negative, so the sum is an upper bound as it
-stands. What steers it (c, h, N, where values are clipped) is chosen by guesses; none of them is trusted.
+is that quantity plus its aliases, E(T +- j N h)_+ e^(-+ c j N h) for j >= 1: none is negative, so the sum is an upper
+bound as it stands. Its parameters (c, h, N, where values are clipped) are chosen by guesses; its validity does not
+depend on them.
 """
 
 import math
@@ -22,36 +23,36 @@ from numpy.typing import NDArray
 from jaxacct.divergence.batches._powers import Atoms, AtomSteps, Powers, log_psi, psi
 from jaxacct.special import ULP, rows_times, rows_times_rows
 
-# These steer cost and tightness only.
-_FEW = 400  # values that a law is spread to where many are not needed
-_ORDERS = np.exp(np.linspace(-6.0, 2.5, 48))  # tried for c, about the one of a normal law
+# These affect cost and tightness only.
+_FEW = 400  # values over which a law is spread where many are not needed
+_ORDERS = np.exp(np.linspace(-6.0, 2.5, 48))  # tried for c, over the one for a normal law
 _FLUCTUATIONS = 6.0  # standard deviations beyond which one large term makes the sum positive
-_COMMON = 0.4  # of that: smaller terms make up the fluctuations of all others
-_FALL = 14.0  # natural logarithms that one term of the least size costs
+_COMMON = 0.4  # share of that: smaller terms make up the fluctuations of all others
+_FALL = 14.0  # cost of one term of the least size, in natural logarithms
 _FARTHEST = 60.0  # natural logarithms by which terms of the mean's size are tilted at most, for large goals
-_ALIASES = 10.0  # natural logarithms of the answer over its first aliases
-_LOWER = 2.0  # natural logarithms by which a guess at the answer is lowered: a larger answer asks for no more tries
-_WORSE = 12.0  # natural logarithms that the integrand may be above its least
-_SPREAD = 2.5e-4  # how much more the answer may be, relative, since terms are on a lattice
+_ALIASES = 10.0  # log of the ratio of the answer to its first aliases
+_LOWER = 2.0  # natural logarithms by which a guess of the answer is lowered: a larger answer needs no more tries
+_WORSE = 12.0  # natural logarithms by which the integrand may exceed its least value
+_SPREAD = 2.5e-4  # relative increase of the answer that is accepted for placing the terms on a lattice
 _LARGEST = 2**15  # points of a lattice whose transform is taken as a whole, where that can be avoided
-_MOST_POINTS = 16  # log2 of the points of any
+_MOST_POINTS = 16  # log2 of the largest number of points of any lattice
 _TRIES = 5  # of a plan
-_MOST_NODES = 1500  # that are looked at one by one
+_MOST_NODES = 1500  # that are evaluated one by one
 _DECAY = 45.0  # natural logarithms by which moments have fallen where nodes end
-_LOST = 1e-4  # share of the answer that clipping costs there
-_FINE = 0.01  # of the deviation of a step: the lattice's step where only some nodes are looked at
-_SAMPLES = (10, 18)  # log2 of the points at which a moment beyond those nodes is looked at first
+_LOST = 1e-4  # share of the answer by which clipping raises it there
+_FINE = 0.01  # the lattice's step where only some nodes are evaluated, over the deviation of a step
+_SAMPLES = (10, 18)  # log2 of the number of points at which a moment beyond those nodes is sampled first
 _LEAST_VARIANCE = 1e-250  # smaller ones, and quotients by them, are near the end of the doubles
 _APART, _FINER, _CLOSE = 16.0, 8.0, 0.1  # how far apart, in deviations of a term; then how much nearer; and till when
 
 
 def positive_sum(first: Atoms, steps: AtomSteps, log_goal: float) -> float:
-    """A float >= 0, an upper bound on the sum over k of r^k E(X + L_1 + .. + L_(n - k))_+; inf where nothing is known.
+    """A float >= 0, an upper bound on the sum over k of r^k E(X + L_1 + .. + L_(n - k))_+; inf where none is found.
 
     Args:
       first: X.
       steps: their mean is 0 or negative, up to rounding.
-      log_goal: about the log of an answer below which others are of no use: aliases need not be smaller.
+      log_goal: approximate log of a value below which smaller answers are of no use: aliases need not be smaller.
     """
     count, weight = steps.most_steps, float(first.mass.sum())
     often = min(1.0 / steps.blank, steps.terms) * (1.0 + 2.0**-40)
@@ -77,7 +78,7 @@ def positive_sum(first: Atoms, steps: AtomSteps, log_goal: float) -> float:
     least = -min(most, _FALL / order)
 
     def clipped(first: Atoms, law: Atoms) -> tuple[Atoms, AtomSteps, float]:
-        # (x + y)_+ <= x_+ + y_+: what values have beyond `most` is added, and smaller ones are raised
+        # (x + y)_+ <= x_+ + y_+: the excess of values over `most` is added, and smaller ones are raised
         beyond = float((first.mass * np.maximum(first.value - most, 0.0)).sum())
         beyond += weight * count * float((law.mass * np.maximum(law.value - most, 0.0)).sum())
         inside = [Atoms(np.clip(x.value, least, most), x.mass) for x in (first, law)]
@@ -112,7 +113,7 @@ def positive_sum(first: Atoms, steps: AtomSteps, log_goal: float) -> float:
 def _on_few(atoms: Atoms, step: float) -> Atoms:
     """The measure on its own or on about `_FEW` points, evenly spaced near 0 and geometric further out.
 
-    The points are multiples of `step`, if it is not 0; of few values, those next to each.
+    The points are multiples of `step`, if it is not 0; where there are few values, the multiples next to each.
     """
     value, mass = atoms
     scale = math.sqrt(float((mass * value * value).sum()) / max(float(mass.sum()), 1e-300))
@@ -164,7 +165,7 @@ def _on_lattice(atoms: Atoms, step: float) -> _Lattice:
 
 
 def _moments(atoms: Atoms, orders: Any) -> Any:
-    """Masses under each tilt [A, N]."""
+    """The masses under each tilt [A, N]."""
     return np.exp(np.clip(np.multiply.outer(orders, atoms.value), -700.0, 700.0)) * atoms.mass
 
 
@@ -192,7 +193,7 @@ class _Plan(NamedTuple):
 
 
 def _planned(first: Atoms, steps: AtomSteps, order: float, log_goal: float, log_size: float | None) -> _Plan | None:
-    """The order that asks for the fewest points, of those near where the integrand is least."""
+    """The order that needs the fewest points, among those near the integrand's minimum."""
     orders, law = order * _ORDERS, steps.law
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         shares, lead = _moments(law, orders), _moments(first, orders)
@@ -257,7 +258,7 @@ def _tilted(lattice: _Lattice, order: float, size: int) -> tuple[Any, float]:
 
 
 def _by_transform(first: Atoms, steps: AtomSteps, plan: _Plan, size: int) -> float:
-    """All nodes of a lattice, by one transform of each law."""
+    """The sum over all nodes of a lattice, by one transform of each law."""
     step = plan.period / size
     found = []
     for law in (first, steps.law):
@@ -275,7 +276,7 @@ def _by_transform(first: Atoms, steps: AtomSteps, plan: _Plan, size: int) -> flo
 
 
 def _by_nodes(first: Atoms, steps: AtomSteps, plan: _Plan) -> float:
-    """The first nodes of a lattice one by one, plus an upper bound on all others."""
+    """The sum over the first nodes of a lattice one by one, plus an upper bound on all others."""
     law, count, c, goal = steps.law, steps.most_steps, plan.order, math.exp(plan.log_goal)
     often = min(1.0 / steps.blank, steps.terms) * float(first.mass.sum())
     top = _end_of(law.value, law.mass * count * often, _LOST * goal)
@@ -302,7 +303,7 @@ def _by_nodes(first: Atoms, steps: AtomSteps, plan: _Plan) -> float:
     weight = _weights(c, step, size, number)
     total = float(lead.mass.sum())
     found = _total(grown + total, lead_error + total * ULP * len(lead.mass), powers, weight, scale)
-    # of the nodes beyond, fewer than `size`, none weighs more
+    # none of the nodes beyond, fewer than `size`, has a larger weight
     log_rest = scale - _DECAY + math.log(abs(weight[-1]) * size * (total + abs(float(grown[0].real)) + lead_error[0]))
     return found + beyond + math.exp(min(log_rest, 700.0)) * (1.0 + 2.0**-30)
 
@@ -331,7 +332,7 @@ def _turned(heights: Any, x: Any) -> Any:
 
 
 def _end_of(value: Any, mass: Any, goal: float) -> float:
-    """About the least x for which the sum of mass (value - x)_+ is at most `goal`."""
+    """Approximately the least x for which the sum of mass (value - x)_+ is at most `goal`."""
     order = np.argsort(-value)
     value, mass = value[order], mass[order]
     lost = np.cumsum(mass * value) - np.cumsum(mass) * value  # at each x of `value`
@@ -340,9 +341,9 @@ def _end_of(value: Any, mass: Any, goal: float) -> float:
 
 
 def _fallen(few: Atoms, shares: Any, rest: float, step: float, steps: AtomSteps) -> float:
-    """A height beyond which, up to half a turn of the lattice, Psi is e^-`_DECAY` of what it is on the axis; or inf.
+    """A height beyond which, up to half a period of the lattice, Psi is e^-`_DECAY` of its value on the axis; or inf.
 
-    `shares` are the tilted masses, `rest` what is at 0, together phi(c), of variance V. At height w,  |phi|^2 =
+    `shares` are the tilted masses, `rest` the mass at 0, together phi(c), of variance V. At height w,  |phi|^2 =
     phi(c)^2 - sum_ij p_i p_j (1 - cos(w (x_i - x_j))), so that |phi|^2 / phi(c)^2 is at most 1 - 4 w^2 V / pi^2 while w
     times the reach of x is below pi, and bends by at most 2 V between samples.
     """

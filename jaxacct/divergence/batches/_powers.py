@@ -1,7 +1,7 @@
 """Psi(s) = phi^n + r phi^(n - 1) + .. + r^(K - 1) phi^(n - K + 1), phi(s) one step's moment, and bounds on its error.
 
-phi is complex, close to 1 where it counts, and n may be 10^12: so everything is formed from phi - 1, which the callers
-know to its last digits, and from logarithms that keep them.
+phi is complex and close to 1 where it matters, and n may be 10^12. So everything is computed from phi - 1, which the
+callers know to full precision, and from logarithms that preserve it.
 """
 
 import math
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jaxacct.special import ULP
 
-_NOTHING = 60.0  # a power that is less than on the axis by so many natural logarithms is not computed
+_NOTHING = 60.0  # a power that is this many natural logarithms below its value on the axis is not computed
 
 
 class Atoms(NamedTuple):
@@ -23,13 +23,13 @@ class Atoms(NamedTuple):
 
 
 class AtomSteps(NamedTuple):
-    """Independent steps of one law, and how many.
+    """Independent steps of one law, and their number.
 
     Attributes:
       law: one step's values and masses; the remaining probability is at 0.
       least_mass: a lower bound on the sum of the true masses.
       most_steps: n.
-      terms: K, how many numbers of steps, from n down; at most n + 1.
+      terms: K, the count of numbers of steps, from n down; at most n + 1.
       blank: 1 - r, rounded down; in (0, 1].
     """
 
@@ -70,7 +70,7 @@ def _expm1(real: Any, imaginary: Any) -> Any:
 
 
 def psi(excess: Any, error: Any, steps: AtomSteps, scale: float) -> Powers:
-    """NamedTuple: Psi where phi = 1 + `excess`, complex, which errs by at most `error`; 0 where it is negligible."""
+    """NamedTuple: Psi where phi = 1 + `excess`, complex, known to within `error`; 0 where Psi is negligible."""
     modulus = np.hypot(1.0 + excess.real, excess.imag)
     # 1 + excess is rounded once; where it is small its logarithm is that of the rounded number
     off = error + 32.0 * ULP * np.abs(excess) + np.where(modulus < 0.5, ULP, 0.0)
@@ -86,8 +86,8 @@ def psi(excess: Any, error: Any, steps: AtomSteps, scale: float) -> Powers:
 def _of_some(excess: Any, off: Any, most: Any, steps: AtomSteps, scale: float) -> tuple[Any, Any]:
     """Psi over e^`scale` and its error, where phi = 1 + `excess` is off by `off` and |Psi| at most `most`.
 
-    With m = n - K + 1, b the larger of phi and r in modulus, a the other, and y = log(a / b), Re y <= 0, it is
-    phi^m b^(K - 1) (e^(K y) - 1) / (e^y - 1). |dPsi / dphi| is at most n Psi(|phi|) / |phi|.
+    With m = n - K + 1, b the larger of phi and r in modulus, a the other, and y = log(a / b), Re y <= 0, Psi is phi^m
+    b^(K - 1) (e^(K y) - 1) / (e^y - 1). |dPsi / dphi| is at most n Psi(|phi|) / |phi|.
     """
     n, count, gamma = steps.most_steps, steps.terms, steps.blank
     modulus = np.hypot(1.0 + excess.real, excess.imag)

@@ -1,7 +1,7 @@
-"""The privacy profile of one epoch of a shuffled list that is cut into batches, from above.
+"""Upper bounds on the privacy profile of one epoch of a shuffled list that is cut into batches.
 
-docs/papers/shuffled_batches.md, SB-6 and SB-7: a record against the empty one, or against any other one; any dimension,
-adaptive steps.
+docs/papers/shuffled_batches.md, SB-6 and SB-7: a record against the empty one, or against any other one, in any
+dimension and with adaptive steps.
 """
 
 import functools
@@ -22,35 +22,35 @@ from jaxacct.divergence.batches._replaced import ReplacedLaw, replaced_law
 from jaxacct.divergence.gaussian._pair import gaussian_log_delta
 from jaxacct.special import LEAST_NORMAL, ULP
 
-# These steer cost and tightness only.
+# These affect cost and tightness only.
 _CUT = 1e-6  # share of delta that may be left out
 _LEAST_CUT = 1e-160  # so that products of two densities are normal doubles where they count (docs/numerics/batches.md)
 _NEAR = 4e-3  # of log delta, within which a root is near enough
-_WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta has to be too
+_WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta has to lie too
 _CLOSE = 1e-4  # of epsilon: a bracket of this width ends a search
 _MOST_STEPS = 24  # of a search
-_KNOTS = 8.0  # knots for one scale of the loss
-_FIRST_KNOTS = 6.0 * _KNOTS  # after which they are laid by how fast delta falls
+_KNOTS = 8.0  # knots per scale of the loss
+_FIRST_KNOTS = 6.0 * _KNOTS  # after these, knots are placed by how fast delta falls
 _FALL = 0.5  # natural logarithms between knots in the tail
 _MOST_KNOTS = 400  # in all
-_MOST_HALVINGS = 8  # of the largest epsilon, to where the time that one delta takes is measured
+_MOST_HALVINGS = 8  # of the largest epsilon, down to the one at which the time for one delta is measured
 _LARGEST = 250.0  # nats, of an epsilon
 _MOST_HALVES = 6  # of an epoch, each half of what is left
 _LITTLE = 0.5  # gamma t below which hardly anything is gained
-_ROUNDED = 8.0  # ulp for each step, times e^epsilon - 1: a delta up to that may be what is booked for rounding
-_PLACES = 4  # in an octave of epsilons, where the least delta is looked for
-_REST = 4e-3  # share of delta up to which the remaining part is not looked at
+_ROUNDED = 8.0  # ulp for each step, times e^epsilon - 1: a delta up to that may consist of booked rounding errors
+_PLACES = 4  # per octave of epsilons, where the least delta is sought
+_REST = 4e-3  # share of delta up to which the remaining part is not evaluated
 
 
 class BatchEpoch(NamedTuple):
-    """One epoch, or the part of it that is done, and what is asked about it.
+    """One epoch, or the part of it that is done, and the question about it.
 
     Attributes:
       shift: 1 / noise multiplier, rounded up.
       num_batches: t >= 1, of the whole epoch.
       steps_done: s <= t, the number of batches that were released.
       has_hidden: whether some records are in no batch that is ever released: those of the batches to come, or left out.
-      goal: about the delta below which answers are of no use; what is left out is a small share of it.
+      goal: approximate delta below which answers are of no use; the part left out is a small share of it.
       replaces: whether the record is replaced by any other one, not by the empty one; then both directions are one.
     """
 
@@ -63,12 +63,12 @@ class BatchEpoch(NamedTuple):
 
     @property
     def cut(self) -> float:
-        """What may be left out."""
+        """The amount that may be left out."""
         return max(_CUT * self.goal, _LEAST_CUT)
 
     @property
     def distance(self) -> float:
-        """The distance between the two outputs of a batch that is known, in standard deviations of the noise."""
+        """The distance between the two outputs of a known batch, in standard deviations of the noise."""
         return 2.0 * self.shift if self.replaces else self.shift
 
     def step(self, epsilon: float, direction: Direction, cut: float) -> StepLaw:
@@ -85,7 +85,7 @@ def law_for(shift: float, num_batches: int, cut: float, *, replaces: bool) -> Bl
 
 
 def epoch_delta(epoch: BatchEpoch, epsilon: float, direction: Direction) -> float:
-    """A float in (0, 1], an upper bound on delta at `epsilon` >= 0 of one epoch. Never above that of a known batch."""
+    """A float in (0, 1], an upper bound on delta at `epsilon` >= 0 of one epoch; never above that of a known batch."""
     at: Any = np.array([epsilon])
     distance: Any = np.array([epoch.distance])
     known = max(float(np.exp(gaussian_log_delta(at, distance))[0]) * (1.0 + 2.0**-40), LEAST_NORMAL)  # it may underflow
@@ -106,7 +106,7 @@ def _with_hidden(epoch: BatchEpoch, epsilon: float, direction: Direction) -> flo
 
 
 def _swapped(epoch: BatchEpoch, epsilon: float, direction: Direction, known: float) -> float:
-    """SB-6, down to half of the batches; for the other half it is asked again, as long as its share counts.
+    """SB-6, down to half of the batches; it is applied again to the other half, as long as its share matters.
 
     delta_t <= sum over k < K of (1 - gamma)^k E(D + e^-l (L_1 + .. + L_(t - 1 - k)))_+ / t
                + (1 - gamma)^K (t - K) / t delta_(t - K).
@@ -137,7 +137,7 @@ def _first_half(
 
 
 def epoch_delta_alone(epoch: BatchEpoch, epsilon: float, direction: Direction) -> float:
-    """A float, `epoch_delta` whatever its goal: what is left out is small beside the answer."""
+    """A float, `epoch_delta` without a given goal: the part left out is small relative to the answer."""
     found = _alone(epoch, epsilon, direction)
     if epoch.has_hidden and _may_be_rounding(epoch, epsilon, found):
         found = min(found, _least_place(epoch, epsilon, direction)[0])
@@ -145,14 +145,14 @@ def epoch_delta_alone(epoch: BatchEpoch, epsilon: float, direction: Direction) -
 
 
 def _may_be_rounding(epoch: BatchEpoch, epsilon: float, delta: float) -> bool:
-    """Whether `delta` may be what is booked for rounding: that grows with the number of steps and with epsilon."""
+    """Whether `delta` may consist of booked rounding errors, which grow with the number of steps and with epsilon."""
     return delta <= _ROUNDED * ULP * epoch.steps_done * math.expm1(min(epsilon, 100.0))
 
 
 def _least_place(epoch: BatchEpoch, epsilon: float, direction: Direction) -> tuple[float, float]:
-    """About the least delta at smaller epsilons, where less is booked for rounding, and its epsilon.
+    """Approximately the least delta at smaller epsilons, where less is booked for rounding, and its epsilon.
 
-    Delta falls with epsilon until what is booked for rounding grows. All questions search among the same epsilons.
+    The computed delta falls with epsilon until the booked rounding errors grow. All searches use the same epsilons.
     """
 
     def place(k: int) -> float:
@@ -173,7 +173,7 @@ def _least_place(epoch: BatchEpoch, epsilon: float, direction: Direction) -> tup
 
 
 def _alone(epoch: BatchEpoch, epsilon: float, direction: Direction) -> float:
-    """`epoch_delta` with a goal that is small beside it."""
+    """`epoch_delta` with a goal that is small relative to it."""
     epoch = epoch._replace(goal=1e-4)
     while True:
         found = epoch_delta(epoch, epsilon, direction)
@@ -208,12 +208,13 @@ def falling_root(
     near: float = _NEAR,
     from_below: bool = False,
 ) -> Ends[float]:
-    """NamedTuple of floats in [0, `high`] near where `profile` falls to `delta`: above it or 0; at most it, or `high`.
+    """NamedTuple of floats in [0, `high`], a bracket of the epsilon at which `profile` falls to `delta`.
 
-    By secants of the square root of -log profile, which is nearly straight in the tail, kept between the ends of a
-    bracket, the first one through `start` and `guess`.
-    One end is close to the root, within `near` in log delta: the second, or the first if `from_below`.
-    The profile itself decides which end a point is: square roots and logarithms, which are rounded, only steer.
+    At the first end the profile is above `delta`, unless the end is 0; at the second it is at most `delta`, unless the
+    end is `high`. The search uses secants of the square root of -log profile, which is nearly straight in the tail,
+    kept between the ends of a bracket; the first secant passes through `start` and `guess`. One end is close to the
+    root, within `near` in log delta: the second, or the first if `from_below`. The profile itself decides to which end
+    a point belongs: square roots and logarithms, which are rounded, only guide the search.
     """
 
     def height(value: float) -> float:
@@ -257,12 +258,12 @@ class Knots(NamedTuple):
     delta: NDArray[np.float64]
 
     def on_grid(self, step: float) -> NDArray[np.float64]:
-        """At multiples of `step` up to where the knots end: on chords in e^epsilon, which lie above the profile."""
+        """Bounds at multiples of `step` up to the last knot, on chords in e^epsilon, which lie above the profile."""
         grid = step * np.arange(math.ceil(float(self.epsilon[-1]) / step) + 1)
         at = np.clip(np.searchsorted(self.epsilon, grid, side="right") - 1, 0, len(self.epsilon) - 2)
         left, right = self.epsilon[at], self.epsilon[at + 1]
         share = np.clip(np.expm1(grid - left) / np.expm1(right - left), 0.0, 1.0)
-        # a share of 1 - s that is short is made up for; what is beyond the last knot is at most what is there
+        # the rounding of 1 - s is compensated for; beyond the last knot the profile is at most its bound there
         chord = self.delta[at] * (1.0 - share) * (1.0 + 2.0**-40) + self.delta[at + 1] * share * (1.0 + 2.0**-40)
         slack = 2.0**-48 * self.delta[at]  # of the share itself
         return np.minimum(np.where(grid <= right, chord + slack, self.delta[-1]), 1.0)
@@ -276,12 +277,12 @@ def knots(profile: Callable[[float], float], goal: float, high: float, finer: fl
     Args:
       profile: an upper bound on delta at any epsilon >= 0.
       high: the largest epsilon of a knot, where delta is meant to be at most `goal`.
-      finer: how many times closer the first knots are than for a loss whose deviation is what delta at epsilon 0 says.
+      finer: how many times closer the first knots are than for a loss with the deviation indicated by delta at 0.
     """
     epsilons, deltas = [0.0], [profile(0.0)]
     closest = max(2.5 * deltas[0], 1e-9 * high) / (
         _KNOTS * finer
-    )  # of a normal loss, delta at 0 is .4 of the deviation
+    )  # for a normal loss, delta at 0 is .4 of the deviation
     step = closest
     count = min(_MOST_KNOTS, int(_FIRST_KNOTS - math.log(goal) / _FALL))
     last = next((x for x in high * 0.5 ** np.arange(1.0, _MOST_HALVINGS) if profile(float(x)) > goal), 0.0)

@@ -1,14 +1,15 @@
 """The law that all records of a shuffled list have in common, where the one in question is replaced by any other one.
 
 docs/papers/shuffled_batches.md, SB-6 with opposite records, which are the worst of all pairs. With y = e^(a u - a^2/2),
-y' = e^(-a u - a^2/2), what is wanted are expectations E e^-l G(e^l D) for convex functions G and
+y' = e^(-a u - a^2/2), the quantities to be bounded are expectations E e^-l G(e^l D) for convex functions G and
 
     D = y - c y',    l = a sqrt(u^2 + v^2 + z^2) + a^2 / 2,    u, v ~ N(0, 1), z as in `_blanket`.
 
-As there, D is split between the ends of a cell of u with W = e^l held fixed, so that its mean is kept, and W then on
-one ray. Over a cell y grows by alpha and y' falls by beta; of D the upper end gets  theta s + (1 - theta) s',  where s
-and s' are its shares of y and y', and theta = alpha / (alpha + c beta): a choice, by an independent coin, between two
-splits. Each has a table of masses that does not depend on c, and as l is even in u, one is the other's mirror image.
+As in `_blanket`, D is split between the ends of a cell of u with W = e^l held fixed, so that its mean is kept, and W
+then on one ray. Over a cell y grows by alpha and y' falls by beta; the upper end gets the share theta s + (1 - theta)
+s' of D, where s and s' are its shares of y and y', and theta = alpha / (alpha + c beta). This is a random choice, by an
+independent coin, between two splits. Each has a table of masses that does not depend on c, and since l is even in u,
+one is the mirror image of the other.
 """
 
 import math
@@ -35,22 +36,22 @@ from jaxacct.divergence.batches._blanket import (
 from jaxacct.divergence.batches._powers import Atoms
 from jaxacct.special import ULP, log_normal_tail
 
-# These steer tightness only.
-_FINE = 0.02  # of a cell of |v|, rounded up to its far end
-_FINER = 0.004  # of a cell of z, rounded up, where its tail is looked up
+# These affect tightness only.
+_FINE = 0.02  # width of a cell of |v|, which is rounded up to its far end
+_FINER = 0.004  # width of a cell of z, which is rounded up where its tail is looked up
 _AT_ONCE = 2**20  # entries that are looked up at once
 
 
 class ReplacedLaw(NamedTuple):
-    """Atoms of (W D, W) under e^-l dP, above the true measure in the convex order but for what is cut off.
+    """Atoms of (W D, W) under e^-l dP, above the true measure in the convex order except for the part cut off.
 
     Attributes:
       shift: a.
-      place: ends of the cells of u [K + 1], even about 0.
+      place: ends of the cells of u [K + 1], symmetric about 0.
       log_weight: log W [S].
       mass: under the split of y, of each cell's lower and upper end in turn [2 K, S]; each rounded up.
       least_mass: gamma, at most the sum of the masses at any epsilon.
-      cut: an upper bound on what has been left out of E (D)_+, a probability.
+      cut: an upper bound on the part left out of E (D)_+, a probability.
     """
 
     shift: float

@@ -1,1 +1,1 @@
-"""The privacy blanket of shuffled reports: what all reports have in common, as laws, and the profile of a round."""
+"""The privacy blanket of shuffled reports: laws of what all reports have in common, and the profile of a round."""

@@ -1,10 +1,10 @@
 """The blanket of one coordinate in [-1, 1] with symmetric, log-concave noise, spread out in the convex order.
 
 docs/papers/blanket.md, BL-3: the worst pair is 1 and -1, and all data have f(|w| + 1) in common, f the noise's density.
-Where w > 0, the density of 1 is R = f(w - 1) / f(w + 1) times that and the density of -1 equals it; where w < 0, it is
-the other way round. So one report's L is R - c on the one side and 1 - c R on the other, c = e^epsilon, each under
-f(|w| + 1) dw. Both are linear in R: R is split between the ends of cells of w with its mean kept, once for all
-epsilons.
+Where w > 0, the density for the datum 1 is R = f(w - 1) / f(w + 1) times f(|w| + 1), and that for -1 equals it; where
+w < 0, it is the other way round. So one report's L is R - c on the one side and 1 - c R on the other, c = e^epsilon,
+each under f(|w| + 1) dw. Both are linear in R, which is split between the ends of cells of w with its mean kept, once
+for all epsilons.
 """
 
 import functools
@@ -19,11 +19,11 @@ from jaxacct.divergence.batches._blanket import FARTHEST, MASS_ERROR, MOST_LOSS,
 from jaxacct.divergence.batches._one_step import StepLaw
 from jaxacct.special import ULP, gauss_legendre, log_normal_tail
 
-# These steer tightness only.
+# These affect tightness only.
 _WIDTH = 0.02  # of a cell, in standard deviations of the noise
-_LAPLACE_WIDTH, _LEAST_CELLS = 0.01, 64  # of a cell, in scales of the noise, and how many there are at least
+_LAPLACE_WIDTH, _LEAST_CELLS = 0.01, 64  # of a cell, in scales of the noise, and the least number of cells
 _NODES = 12  # of Gauss's rule in a cell
-MOST_LAPLACE = 30.0  # 1 / scale from which on Laplace reports have next to nothing in common
+MOST_LAPLACE = 30.0  # 1 / scale from which on Laplace reports have hardly anything in common
 
 
 class AntipodalLaw(NamedTuple):
@@ -33,7 +33,7 @@ class AntipodalLaw(NamedTuple):
       log_ratio: [N], >= 0.
       mass: [N], of one side, each rounded up.
       least_mass: of both sides together, rounded down: gamma.
-      cut: an upper bound on what has been left out of E (L)_+, a probability.
+      cut: an upper bound on the part left out of E (L)_+, a probability.
     """
 
     log_ratio: NDArray[np.float64]
@@ -104,7 +104,7 @@ def _law(log_ratio: Any, mass: Any, cut: float) -> AntipodalLaw:
 def _masses(density: Callable[[Any], Any], rate: float, width: float, cells: int) -> Any:
     """Masses [cells + 1] at the ends of cells from 0 on: e^(rate w), with w of this density, split with its mean kept.
 
-    By Gauss's rule, of positive terms only.
+    They are computed by Gauss's rule, with positive terms only.
     """
     nodes, weights = gauss_legendre(_NODES)
     into = width * 0.5 * (nodes + 1.0)

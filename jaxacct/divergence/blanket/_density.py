@@ -1,6 +1,6 @@
 """The blanket of one coordinate with noise of a given symmetric, log-concave density, between certified bounds.
 
-docs/papers/blanket.md, BL-3 and BL-7: as in `_antipodal`, with masses of cells that are enclosed by values of the log
+docs/papers/blanket.md, BL-3 and BL-7: as in `_antipodal`, but the masses of cells are enclosed by values of the log
 density at their ends. Where one report's L is positive its masses are rounded up, and where it is negative they are
 rounded down; the remaining probability is at 0.
 """
@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from jaxacct.divergence.batches._one_step import StepLaw
 from jaxacct.special import ULP, integrals, is_concave, where_fallen
 
-# These steer cost and tightness only.
+# These affect cost and tightness only.
 _CELLS = 3 * 2**13  # of w, up to where the density has fallen by `_BULK`; a third as many beyond
 _LEAST_CELLS = 8  # of each piece
 _BULK = 10.0  # nats
-_FINE, _COARSE = 0.015, 0.1  # widths of cells of log R: of its deviation near 0, growing with it; at most so many nats
-_FARTHEST = 600.0  # nats by which a density has fallen where it is evaluated last: up to there it is a normal double
+_FINE, _COARSE = 0.015, 0.1  # widths of cells of log R: near 0 over its deviation, growing with it; at most, in nats
+_FARTHEST = 600.0  # nats by which a density has fallen at the last evaluation: up to there it is a normal double
 _MOST_RATIO = 400.0  # nats, of log R
 _LEAST_RATE = 2.0**-40  # of where the density has fallen by 1 nat: data of a smaller range are treated as of this one
 _ROUNDED = 2.0**-37  # of a sum of positive terms, fewer than 2^16, one after another; of products and exponentials
@@ -34,7 +34,7 @@ class DensityLaw(NamedTuple):
       ahead, behind: [N], log R, rounded up for w > 0 and rounded down for w < 0.
       most, least: [N], masses on the right, for values above 0 and below.
       back: [N], masses on the left, where all values are below 0.
-      cut: an upper bound on what has been left out of E (L)_+, a probability.
+      cut: an upper bound on the part left out of E (L)_+, a probability.
       wrong: the probability that noise is larger than the norm, rounded up.
     """
 
@@ -70,7 +70,7 @@ def density_law(log_density: Callable[[Any], Any], accuracy: float, rate: float,
       ValueError: if the log density is not concave where it is evaluated.
     """
     fallen = where_fallen(log_density, 1.0)
-    unit = 2.0 ** math.frexp(fallen)[1] if fallen < math.inf else math.inf  # so that dividing by it rounds nothing
+    unit = 2.0 ** math.frexp(fallen)[1] if fallen < math.inf else math.inf  # a power of 2: division by it is exact
     rate = max(rate, _LEAST_RATE * unit)
     w = _places(log_density, rate, cut) if rate < math.inf else None
     if w is None:
@@ -158,14 +158,14 @@ def _tail(w: Any, value: Any, error: Any) -> float:
 
 
 def _ends(log_ratio: Any, mass: Any) -> Any:
-    """Which of the places [K + 1] are ends of cells of R."""
+    """The places [K + 1] that are ends of cells of R."""
     deviation = math.sqrt(float((mass * np.square(log_ratio[1:])).sum() / mass.sum())) + 1e-300
     clock = np.floor(np.arcsinh(log_ratio / deviation) / _FINE + log_ratio / _COARSE)
     return np.unique(np.concatenate([[0], np.flatnonzero(np.diff(clock)) + 1, [len(log_ratio) - 1]]))
 
 
 def _shares(log_ratio: Any, off: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """The least and the largest share of each cell's mass for its upper end, R's mean being from `low` to `high`."""
+    """The least and the largest share of each cell's mass for its upper end, with the mean of R in [`low`, `high`]."""
     first, last = log_ratio[:-1], log_ratio[1:]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         least = np.expm1(np.log(low) - first - off[:-1]) / np.expm1(last + off[1:] - first - off[:-1])

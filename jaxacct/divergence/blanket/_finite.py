@@ -1,8 +1,9 @@
 """The blanket of a randomizer with finitely many outputs: the least probability of each output, over all inputs.
 
 docs/papers/blanket.md, BL-1: for two inputs x and x', one report's L is (p - c p') / least at an output that all inputs
-may give, p and p' its probabilities, c = e^epsilon; an output that some input never gives tells who sent it. As data
-may be encoded differently in every place, one law has to be above those of all pairs in the convex order.
+may give, where p and p' are its probabilities and c = e^epsilon; an output that some input never gives counts as
+revealing its sender. Since data may be encoded differently in every place, one law has to be above those of all pairs
+in the convex order.
 """
 
 import math
@@ -14,13 +15,13 @@ from numpy.typing import NDArray
 from jaxacct.divergence.batches._one_step import StepLaw
 from jaxacct.special import ULP
 
-MOST_LOCAL = 60.0  # local epsilon beyond which k-ary randomized response is left to other methods
+MOST_LOCAL = 60.0  # local epsilon up to which k-ary randomized response is handled here
 _MOST_VALUES = 1e5  # the most pairs times outputs that are considered
-# These steer cost and tightness only.
+# These affect cost and tightness only.
 _LEAST = 1e-200  # a probability below which an output counts as one that is never given
-_FEW_VALUES = 300  # pairs times outputs up to which a pair that is above all others is looked for
-_PLACES = 600  # at which the law above all pairs has masses
-_ROUNDED = 8.0 * ULP  # of a row's probabilities over their sum, of ratios of them, and of sums
+_FEW_VALUES = 300  # pairs times outputs up to which a pair that is above all others is sought
+_PLACES = 600  # number of places at which the law above all pairs has masses
+_ROUNDED = 8.0 * ULP  # of a row's probabilities over their sum, of their ratios, and of sums
 
 
 class FiniteLaw(NamedTuple):
@@ -47,7 +48,7 @@ class FiniteLaw(NamedTuple):
         first, second = self.gone[:, 0], self.gone[:, 1]
         lost = first - gain * second + error * (first + gain * second)
         told = np.maximum(lost, 0.0).sum(1) * (1.0 + 2.0**-40)
-        # where these outputs tell less about a pair, what the law has to be above is less by the difference
+        # where these outputs reveal less about a pair, the law has to be above a bound lower by the difference
         value, mass = _above_all(value, self.mass, (told.max() - told) * (1.0 - 2.0**-38))
         return StepLaw(value, mass, self.least_mass, float(told.max()))
 
@@ -64,7 +65,7 @@ def finite_law(probabilities: Any) -> FiniteLaw | None:
         return None
     rows = rows / np.array([[math.fsum(row)] for row in rows])
     least = rows.min(axis=0)
-    common = least > _LEAST  # what is told, too, by outputs that are next to never given
+    common = least > _LEAST  # outputs that are hardly ever given count as revealing too
     mass, ratio, gone = least[common], rows[:, common] / least[common], rows[:, ~common]
     found: dict[Any, tuple[int, int]] = {}
     for i, j in np.argwhere(~np.eye(len(rows), dtype=bool)):
@@ -78,9 +79,9 @@ def finite_law(probabilities: Any) -> FiniteLaw | None:
 def _above_all(value: Any, mass: Any, less: Any) -> tuple[Any, Any]:
     """Values and masses of a law with E(L - k)_+, for every real k, no less than that of any row of `value` [P, N].
 
-    Each row's is diminished by `less` [P], which is 0 for some. A single row is its own law. Of several rows, the one
-    of the largest variance, raised a little, is taken if it is above all; else the law whose E(L - k)_+ is on chords of
-    the largest of all.
+    Each row's expectation is diminished by `less` [P], which is 0 for some row. A single row is its own law. Of several
+    rows, the one of the largest variance, raised a little, is taken if it is above all; else the law whose E(L - k)_+
+    is on chords of the maximum over all rows.
     """
     if len(value) == 1 or value.shape[1] == 0:
         return value[0], mass
@@ -117,7 +118,7 @@ def k_ary_law(local_epsilon: float, num_categories: float) -> FiniteLaw | None:
     odds = math.exp(local_epsilon)
     single = 1.0 / (odds + num_categories - 1.0)
     mass: Any = single * np.array([1.0, 1.0, num_categories - 2.0])
-    # the odds err by the exponential's rounding: they are raised in the one place, and lowered in the other
+    # the odds err by the rounding of the exponential: they are raised in one place and lowered in the other
     first = np.array([[odds * (1.0 + 8.0 * ULP), 1.0, 1.0]])
     second = np.array([[1.0, odds * (1.0 - 8.0 * ULP), 1.0]])
     gamma = float(mass.sum()) * (1.0 - 2.0 * _ROUNDED)

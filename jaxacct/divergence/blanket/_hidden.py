@@ -1,4 +1,4 @@
-"""Gaussian reports of any dimension where some users send none, so that their places stay hidden.
+"""The law of Gaussian reports of any dimension where some users send none, so that their places stay hidden.
 
 docs/papers/blanket.md, BL-5: the users who join a round, in random order, are the first of all users in random order;
 the places of the others stay hidden, so that one report's law is that of SB-5.
@@ -11,7 +11,7 @@ from jaxacct.divergence.batches._one_step import StepLaw, replaced_step_law
 
 
 class HiddenLaw(NamedTuple):
-    """The law of L = (N(p) - c N(q)) / N(r) for the worst records: 1 / noise multiplier, and what may be cut."""
+    """The law of L = (N(p) - c N(q)) / N(r) for the worst records: 1 / noise multiplier, and how much may be cut."""
 
     shift: float
     cut: float

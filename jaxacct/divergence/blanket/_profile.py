@@ -1,11 +1,11 @@
-"""The privacy profile of one round of shuffled reports, from above, by what all reports have in common.
+"""Upper bounds on the privacy profile of one round of shuffled reports, by the blanket that all reports share.
 
 docs/papers/blanket.md, BL-1 and BL-2. With n users who each join independently with probability q,
 
     delta(epsilon) <= E(S)_+ / n + q E (mu_x - c mu_x')_+ (where nothing is common),    c = e^epsilon,
 
-S the sum of n independent terms: L with probability q gamma, that of a report of the blanket; 1 - c with probability
-1 - q, that of not joining; and 0 otherwise.
+where S is the sum of n independent terms. A term is L with probability q gamma, that of a report from the blanket;
+1 - c with probability 1 - q, that of not joining; and 0 otherwise.
 """
 
 import math
@@ -20,21 +20,21 @@ from jaxacct.divergence.batches._powers import Atoms, AtomSteps
 from jaxacct.divergence.batches._profile import falling_root
 from jaxacct.special import LEAST_NORMAL, ULP, bisect
 
-# These steer cost and tightness only.
+# These affect cost and tightness only.
 _CUT = 1e-6  # share of delta that may be left out
 _LEAST_CUT = 1e-160  # so that densities are normal doubles where they count (docs/numerics/clones.md)
-_SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # shares of the drift at which values are cut; what this may cost of delta
+_SHARES, _GAIN = (1.0, 0.3, 0.1), 0.5  # shares of the drift at which values are cut; share of delta this may cost
 LARGEST = 250.0  # nats, of an epsilon
 _NEAR = 1e-4  # of log delta, within which a root is near enough
 _LITTLE = 1e-6  # standard deviations: a guess below it is 0
 _HALVINGS = 40  # of the range of epsilon
-_TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # epsilons, where none is known to suffice
+_TRIED = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # epsilons tried where none is known to suffice
 _LARGE = 0.1  # a delta above this may exceed that at smaller epsilons, where values of L are far apart
 _SMALLER = (0.03125, 0.0625, 0.125, *_TRIED)  # epsilons that are tried then
 
 
 class ReportLaw(Protocol):
-    """What one report of the blanket is worth, for two data of its sender."""
+    """The law of L of one report from the blanket, for two data of its sender."""
 
     def at(self, epsilon: float) -> StepLaw:
         """The law of L at `epsilon` >= 0."""
@@ -44,8 +44,8 @@ class Round(NamedTuple):
     """One round of reports.
 
     Attributes:
-      law_for: ``(cut) -> `` the law of L that is the largest in the convex order, of which about `cut` may be left out;
-        None where nothing is known.
+      law_for: a function of `cut` that returns the largest law of L in the convex order, of which about `cut` may be
+        left out; None where none is known.
       num_users: n.
       prob: q, rounded up.
       beyond: the probability that the round is not of this kind.
@@ -57,7 +57,7 @@ class Round(NamedTuple):
     beyond: float = 0.0
 
     def law(self, goal: float) -> ReportLaw | None:
-        """The law of which a small share of the delta `goal` is left out."""
+        """The law of L, of which at most a small share of the delta `goal` is left out."""
         return self.law_for(max(_CUT * goal, _LEAST_CUT))
 
 
@@ -83,7 +83,7 @@ def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
     def beyond(most: float) -> float:
         return float((mass * np.maximum(value - most, 0.0)).sum()) * (1.0 + 2.0**-40)
 
-    # (x + y)_+ <= x_+ + y_+: values are cut where that may gain, and what they lack is added
+    # (x + y)_+ <= x_+ + y_+: values are cut where that may be a gain, and the missing part is added
     found = min(mean_positive(math.inf), beyond(0.0))
     for share in _SHARES:
         most = share * n * math.expm1(epsilon)
@@ -96,16 +96,16 @@ def _delta(run: Round, law: ReportLaw, epsilon: float, goal: float) -> float:
 
 
 def round_delta_alone(run: Round, epsilon: float) -> float:
-    """A float, `round_delta` whatever the goal: what is left out is small beside the answer.
+    """A float, `round_delta` without a given goal: the part left out is small relative to the answer.
 
-    A large answer is no more than what is found at smaller epsilons.
+    A large answer is capped at the values found at smaller epsilons.
     """
     found = _alone(run, epsilon)
     return min([found, *(_alone(run, e) for e in _SMALLER if e < epsilon and found > _LARGE)])
 
 
 def _alone(run: Round, epsilon: float) -> float:
-    """`round_delta` with a goal that is small beside it."""
+    """`round_delta` with a goal that is small relative to it."""
     goal = 1e-4
     while True:
         found = round_delta(run, epsilon, goal)
@@ -154,7 +154,8 @@ def round_epsilon(run: Round, goal: float, high: float) -> float:
 def _root(profile: Callable[[float], float], goal: float, spread: float, most: float) -> float:
     """An epsilon in [0, `most`] where delta is at most `goal`.
 
-    The search starts as if S/n were normal with standard deviation `spread`, then with the one that fits what is found.
+    The search treats S/n as normal, at first with standard deviation `spread`, then with the one fitted to the deltas
+    found.
     """
     start = min(_normal_epsilon(spread, goal), 0.5 * most)
     if start < _LITTLE * spread:
@@ -169,13 +170,13 @@ def _root(profile: Callable[[float], float], goal: float, spread: float, most: f
 
 
 def _normal_epsilon(spread: float, goal: float) -> float:
-    """About the epsilon at which a normal law of standard deviation `spread` has E(x - epsilon)_+ = `goal`; >= 0."""
+    """Approximate epsilon >= 0 at which a normal law of standard deviation `spread` has E(x - epsilon)_+ = `goal`."""
     wanted = math.log(goal) - math.log(spread)
     return spread * bisect(lambda z: _log_gain(z) <= wanted, 60.0, 0.0, num_steps=50)
 
 
 def _log_gain(z: float) -> float:
-    """About log E(x - z)_+ of a standard normal law, z >= 0."""
+    """Approximate log E(x - z)_+ of a standard normal law, z >= 0."""
     density = -0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
     if z > 6.0:
         return density - math.log(z * z + 3.0)

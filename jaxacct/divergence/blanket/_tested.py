@@ -1,13 +1,13 @@
-"""Shuffled reports and check-ins from below: a test of a sum of scores, where all other users hold the opposite datum.
+"""Lower bounds for shuffled reports and check-ins: a test of a sum of scores, all other users with the opposite datum.
 
-docs/papers/blanket.md, BL-8. With p and q the masses of a report's cells on the one datum and on the other, which all
-others hold, and J_i whether the i-th of n users joins, the likelihood ratio of what is seen is
+docs/papers/blanket.md, BL-8. Let p and q be the masses of a report's cells for the one datum and for the other, which
+all others hold, and J_i the indicator that the i-th of n users joins. The likelihood ratio of the observation is
 
     1 + sum_i J_i (p / q - 1) / n,
 
-so that the best test of the cells asks whether sum_i J_i (p / q - 1) > n (e^epsilon - 1). Whatever scores near these
-are taken, a test of their sum is a test of the reports; a user who does not join scores 0. Its gain P - e^epsilon Q is
-the law of n - 1 scores, convolved with the signed measure p - e^epsilon q of one.
+so that the best test of the cells is whether sum_i J_i (p / q - 1) > n (e^epsilon - 1). Whatever scores near these are
+used, a test of their sum is a test of the reports; a user who does not join scores 0. Its gain P - e^epsilon Q is
+computed from the law of n - 1 scores, convolved with the signed measure p - e^epsilon q of one score.
 """
 
 import functools
@@ -21,21 +21,20 @@ from jaxacct.special import ULP, bisect, gauss_legendre
 
 MOST_USERS = 10**7  # beyond it, sums of scores are not known well enough
 MOST_SHIFT = 4.0  # 1 / noise multiplier up to which densities are known closely enough
-# These steer cost and tightness only.
+# These affect cost and tightness only.
 _CELLS, _NODES = 384, 12  # of a report, and of Gauss's rule in one
 _BEYOND = 8.5  # standard deviations of Gaussian noise that cells cover on either side
 _FLUCTUATIONS = 8.0  # standard deviations of the sum, and of one score, at which scores are cut
-_FINE, _SPAN = 0.1, 20.0  # in standard deviations: rounding of a score, of its own; what a window covers, of the sum's
+_FINE, _SPAN = 0.1, 20.0  # rounding of a score, in its standard deviations; width of a window, in those of the sum
 _POINTS = 17  # log2 of the most points of a window
-_TILTS = np.exp(np.linspace(-3.0, 4.0, 40))  # tilts that bound what lies outside, over the standard deviation
-# Relative error of a mass: a density errs by 2 u^2 ULP, |u| <= 17, and by u times the error of the place of a
-# node or an end of a cell, 2^-48; its rule leaves out less than 1e-19, weights err by 2^-46
-# (docs/numerics/clones.md).
+_TILTS = np.exp(np.linspace(-3.0, 4.0, 40))  # tilts that bound the mass outside a window, over the standard deviation
+# Relative error of a mass: a density errs by 2 u^2 ULP, |u| <= 17, and by u times the error, 2^-48, of the place of a
+# node or an end of a cell; the rule's own error is below 1e-19, and weights err by 2^-46 (docs/numerics/clones.md).
 _MASS_ERROR = 2.0**-41
 
 
 class Cells(NamedTuple):
-    """Masses [N] of the cells of a report on the one datum and on the other."""
+    """Masses [N] of the cells of a report for the one datum and for the other."""
 
     own: NDArray[np.float64]
     other: NDArray[np.float64]
@@ -62,7 +61,7 @@ def laplace_cells(rate: float) -> Cells:
 
 
 class _Test(NamedTuple):
-    """Scores [N + 1] and what their sum has to reach, whole numbers; a tilt; the sum's deviation; log2 of points."""
+    """Scores [N + 1] and the limit for their sum to reach, integers; a tilt; the sum's deviation; log2 of points."""
 
     score: NDArray[np.int64]
     limit: int
@@ -102,7 +101,7 @@ def _test(value: Any, mass: Any, users: float, limit: float) -> _Test:
 def scored_delta(cells: Cells, users: float, prob: float, epsilon: float) -> float:
     """A float in [0, 1], a lower bound on delta at `epsilon` >= 0 of `users` who each join with probability `prob`."""
     if not epsilon < math.log(float((cells.own / cells.other).max())):
-        return 0.0  # no cell tells so much
+        return 0.0  # no cell is that informative
     gain = math.exp(epsilon)
     one = np.append(prob * cells.own, 1.0 - prob)
     mass = np.append(prob * cells.other, 1.0 - prob)
@@ -125,7 +124,7 @@ def scored_delta(cells: Cells, users: float, prob: float, epsilon: float) -> flo
     law, lost = _convolved(test.score, spectrum, off, signed, others, size)
     plain, plain_lost = _convolved(test.score, spectrum, off, both, others, size)
     x = np.arange(test.limit, start + size)
-    weight = np.exp(-test.tilt * (x - test.limit))  # at most 1: what is outside weighs no more
+    weight = np.exp(-test.tilt * (x - test.limit))  # at most 1, also outside the window
     norm = math.sqrt(float(np.square(weight).sum()))
     gained, known = float((law[x % size] * weight).sum()), float((np.abs(plain[x % size]) * weight).sum())
     known += norm * plain_lost + outside

@@ -1,7 +1,7 @@
 """The visible number of check-ins, Bin(n, q), in blocks of consecutive counts with certified weights.
 
 Liew, Hasegawa & Takahashi 2022, "Privacy Amplification via Shuffled Check-Ins" (CI-S9). Every count 1..n lies in one of
-a static number of blocks. No count is cut off, so that a divergence which rare small counts dominate is not missed.
+a static number of blocks. No count is cut off, since a divergence may be dominated by rare small counts.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from jaxacct.special._namespace import stop_gradient, xp
 
 # Standard deviations about the mean: the central blocks are even to 3, then they grow, and end at 40. Only tightness.
 _SPREAD, _REACH = 3.0, 40.0
-# Slopes of the log pmf, in nats a count, are moved at least so far from 0; what that changes is added to the weights.
+# Slopes of the log pmf, in nats per count, are moved at least this far from 0; the effect is added to the weights.
 _LEAST_STEP = 1e-12
 
 
 class BlockLayout(NamedTuple):
-    """Static numbers of blocks: those from 1, 2, 3, .. on, those on a geometric grid of 1..n, those about the mean."""
+    """Static numbers of blocks: those at 1, 2, 3, .., those on a geometric grid of 1..n, and those about the mean."""
 
     singles: int
     geometric: int
@@ -48,9 +48,9 @@ def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: BlockLayout) 
     """The blocks [B, L] of Bin(n, q) without the count 0, with weights that are upper bounds.
 
     The log pmf is concave, hence below each of its tangents: on a block the law is bounded by a geometric one, whose
-    mass and mean are closed. The tangent is at the block's middle, or in blocks wider than half a standard deviation
-    where the pmf is largest. Over-estimates the mass of a central block by about (width / sd)^2 / 24, relatively: 1e-3
-    with 128 central blocks, nothing where blocks are single counts.
+    mass and mean have closed forms. The tangent is at the block's middle, or, in blocks wider than half a standard
+    deviation, where the pmf is largest. The mass of a central block is overestimated by about (width / sd)^2 / 24,
+    relatively: 1e-3 with 128 central blocks, and not at all where blocks are single counts.
     """
     n, q = num_users, xp.clip(prob, 1e-300, 1.0)
     rest = xp.maximum(1.0 - q, 1e-300)
@@ -84,7 +84,8 @@ def binomial_blocks(num_users: jax.Array, prob: jax.Array, layout: BlockLayout) 
     wide = 2.0**-40 + size * (8.0 * ULP * (2.0 + 2.0 * xp.abs(log_odds) + steep) + 2.0 * _LEAST_STEP)
     log_mass = xp.where(single, value, value + slope * end + log_sum + wide) + slack
     log_mass = xp.minimum(log_mass, 2.0**-40)
-    # mean of the geometric law, as a share of the way from first to last, each share with its own digits: by 2e-14
+    # mean of the geometric law, as a share of the way from first to last, each share to its own relative accuracy:
+    # 2e-14
     reach = 0.5 * (size - 1.0)
     tilt = 0.5 * (size * langevin(0.5 * slope * size) - langevin(0.5 * slope))
     span = xp.maximum(size - 1.0, 1.0)

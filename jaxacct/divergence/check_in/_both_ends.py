@@ -1,4 +1,4 @@
-"""Shuffled check-ins over the clones pair, one setting on the host: its profile, from above and from below.
+"""Shuffled check-ins over the clones pair, one setting on the host: upper and lower bounds on its profile.
 
 The profile of CI-S23 is sum_k w_k (k/n) D_k(log(1 + (n/k) t)), w = Bin(n, q), t = e^eps - 1, D_k the clones pair's.
 With w_k k/n = q P[1 + Bin(n - 1, q) = k], and c ~ Bin(k - 1, p) clones among k reports, it is q E H(1 + c, 1 + c + r),
@@ -6,8 +6,8 @@ With w_k k/n = q P[1 + Bin(n - 1, q) = k], and c ~ Bin(k - 1, p) clones among k 
     c ~ Bin(n - 1, q p),   r given c ~ Bin(n - 1 - c, q'),   q' = q (1 - p)/(1 - q p),
     H(m, k) = h_m(log(1 + (n/k) t)) = E[(L_m - 1 - (n/k) t)_+],
 
-h_m the pair's divergence given m of `_clones`. H falls with m, grows with k, and is convex in 1/k; c + r grows with c
-(docs/numerics/clones.md, "Check-ins").
+where h_m is the pair's divergence given m, of `_clones`. H decreases in m, increases in k, and is convex in 1/k; c + r
+grows with c (docs/numerics/clones.md, "Check-ins").
 """
 
 import math
@@ -25,24 +25,24 @@ from jaxacct.special._binomial_blocks import binomial_blocks_below
 
 _CLONES_WIDTH, _CLONES_SDS = 5.5e-4, 0.06  # widest blocks of clones, relatively and in standard deviations
 _OTHERS_WIDTH, _OTHERS_SDS = 1e-2, 0.1  # of reports that are not clones; their masses are known block by block, ..
-_JOINED = 4  # .. and at most so many blocks share one value of H
+_JOINED = 4  # .. and at most this many blocks share one value of H
 _EXACT_SDS = 160.0  # counts: standard deviation of the reports that are not clones up to which each count is summed
 _FEW_ROWS = 150.0  # numbers of clones; with fewer of them, counts are taken closer together
-_ALL = 64  # blocks on a geometric grid of all numbers of clones, where also those of next to no weight are looked at
+_ALL = 64  # blocks on a geometric grid of all numbers of clones, where those of hardly any weight are included too
 _FEWEST, _MOST = 64, 1500  # blocks about a mean
 _SINH = 19.7  # (blocks about the mean) times (width of the central ones in standard deviations), of `binomial_blocks`
 _REACH = 8.5  # standard deviations about a mean that are summed from below
-_AIM, _MAX_STEPS = 5e-7, 60  # how far above the target a root from below is sought, in log delta; most steps
-_LIGHT = -120.0  # log of the weight up to which delta <= 1 is enough from above
-_NEGLIGIBLE = -60.0  # log of the weight up to which nothing is summed from below
+_AIM, _MAX_STEPS = 5e-7, 60  # how far above the target a root for the lower end is sought, in log delta; most steps
+_LIGHT = -120.0  # log of the weight up to which delta <= 1 is used in the upper bound
+_NEGLIGIBLE = -60.0  # log of the weight up to which nothing is summed in the lower bound
 _BELOW = 30.0  # the same, below the log of a known delta: 1e-9 of it for a thousand cells
-COARSE = 10.0  # factor of the widths of cells that only tell whether a setting is worth more effort
+COARSE = 10.0  # factor of the widths of the cells that only decide whether a setting is worth more effort
 
 
 class PairCells(NamedTuple):
-    """Pairs of blocks, each [N]: log weight, m and k; and the log of the weight of what is not among them.
+    """Pairs of blocks, each [N]: log weight, m and k; and the log of the weight of all that is not among them.
 
-    Sums of exp(log_weight) H(m, k), plus the weight of the rest where they are from above, bound the profile.
+    The sum of exp(log_weight) H(m, k) bounds the profile; an upper bound also includes the weight of the rest.
     """
 
     log_weight: NDArray[Any]
@@ -71,7 +71,7 @@ def _step_of_others(num_reports: float, scale: float, factor: float) -> float:
 
 
 def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple[NDArray[Any], ...]:
-    """(first, last, log of the mass, an upper bound on the mean's share of the way), each [B, L], 0 a block."""
+    """(first, last, log of the mass, an upper bound on the mean's share of the way), each [B, L]; 0 is a block."""
     some = np.maximum(size, 1.0)
     found = binomial_blocks(some, 0.0 * size + prob, BlockLayout(2, geometric, central))
     none = np.where(size > 0, size * np.log1p(-min(prob, 1.0 - 1e-16)) if prob < 1.0 else -np.inf, 0.0)
@@ -88,7 +88,7 @@ def _upper_blocks(size: Any, prob: float, central: int, geometric: int) -> tuple
 
 
 def _joined(num: int, log_mass: Any, value: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(log of the mass, mean of `value`) of `num` neighbours together, each [B / num, L] of [B, L], to 2^-48."""
+    """(log of the mass, mean of `value`) of each `num` neighbours together, from [B, L] to [B / num, L], to 2^-48."""
     missing = -len(log_mass) % num
     mass = np.pad(log_mass, ((0, missing), (0, 0)), constant_values=-np.inf).reshape(-1, num, log_mass.shape[1])
     top = np.maximum(mass.max(axis=1), -1e300)
@@ -99,12 +99,12 @@ def _joined(num: int, log_mass: Any, value: NDArray[Any]) -> tuple[NDArray[Any],
 
 
 def _ends(num: int, low: NDArray[Any], high: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The first of `low` and the last of `high` of `num` neighbours, each [B / num, L]."""
+    """The first of `low` and the last of `high` of each `num` neighbours, each [B / num, L]."""
     return low[::num], np.concatenate([high[num - 1 :: num], high[-1:]])[: len(low[::num])]
 
 
 def _num_joined(num_reports: float, factor: float, step: float, scale: float) -> int:
-    """How many blocks of `step` standard deviations share one value of H: together no wider than allowed."""
+    """The number of blocks of `step` standard deviations that share one value of H, no wider than allowed together."""
     return int(np.clip(np.floor(factor * _OTHERS_WIDTH * num_reports / max(step * scale, 1.0)), 1, _JOINED))
 
 
@@ -114,7 +114,7 @@ def _sums_all(prob: float, scale: float, factor: float) -> bool:
 
 
 def _num_counts(num_reports: float, scale: float, factor: float, num_rows: int) -> int:
-    """How many counts of reports that are not clones share one value of H, where each is summed; fewer in few rows."""
+    """The number of counts of non-clones that share one value of H, where every count is summed; fewer in few rows."""
     step = _step_of_others(num_reports, scale, factor)
     size = min(step * scale, max(1.0, math.floor(step * scale))) * _num_joined(num_reports, factor, step, scale)
     return max(1, int(size * min(1.0, num_rows / _FEW_ROWS)))
@@ -128,12 +128,11 @@ def upper_cells(
     about: float = -np.inf,
     light: float = _LIGHT,
 ) -> PairCells:
-    """Cells [N] whose sum is at least the profile; blocks are wider by `factor`.
+    """Cells [N] whose sum is an upper bound on the profile; blocks are wider by `factor`.
 
-    What weighs far less than exp(`about`), a delta of interest, or less than exp(`light`), is left to the rest, where
-    delta <= 1 is enough.
-    A block of c counts as its first for m and as its last for k. On a block of r the chord in 1/k serves, between the
-    ends, with weights at the mean: 1/k is convex.
+    Pairs with a weight far below exp(`about`), a delta of interest, or below exp(`light`), belong to the rest, where
+    delta <= 1 is used. A block of c is represented by its first count for m and by its last for k. On a block of r the
+    chord in 1/k is used, between the ends, with weights at the mean: 1/k is convex.
     """
     rest = num_users - 1.0
     if rest == 0.0:
@@ -161,12 +160,12 @@ def upper_cells(
 def _upper_of_every_count(
     rest: float, last: NDArray[Any], other: float, reports: float, scale: float, factor: float, least: float
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Of the others, given `last` clones: (log weights, k), each [G, L], and the log of what is left out [L].
+    """For the non-clones, given `last` clones: (log weights, k), each [G, L], and the log of the mass left out [L].
 
     H is convex in 1/k, so it is at most its chords between every `size`-th count: the mass between two of them is
-    shared so that the mean of 1/k is kept.
+    divided so that the mean of 1/k is kept.
     """
-    # the chords of blocks of so many counts, both ends of each, would be wider
+    # the chords of blocks of that many counts, both ends of each, would be wider
     size = max(1, int(0.8 * (_num_counts(reports, scale, factor, len(last)) - 1)))
     found = groups(rest - last, other, 1.0 + last, size, math.sqrt(-2.0 * least))
     low, high = 1.0 + last + found.first, 1.0 + last + found.first + size
@@ -205,10 +204,10 @@ def _upper_of_blocks(
 def lower_cells(
     num_users: float, prob: float, clone_prob: float, factor: float = 1.0, about: float = -np.inf
 ) -> PairCells:
-    """Cells [N] whose sum is at most the profile; blocks are wider by `factor`.
+    """Cells [N] whose sum is a lower bound on the profile; blocks are wider by `factor`.
 
-    What weighs far less than exp(`about`), a delta of interest, is left out.
-    A block of c counts as its last for m and as its first for k. On a block of r, H at a mean of 1/k serves: convex.
+    Pairs with a weight far below exp(`about`), a delta of interest, are left out. A block of c is represented by its
+    last count for m and by its first for k. On a block of r, H at a mean of 1/k is used: H is convex in it.
     """
     rest = num_users - 1.0
     if rest == 0.0:
@@ -237,7 +236,7 @@ def lower_cells(
 def _lower_of_every_count(
     rest: float, first: NDArray[Any], other: float, reports: float, scale: float, factor: float
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(log weights, k), each [G, L], of the reports that are not clones, given `first` clones: H at means of 1/k."""
+    """(log weights, k), each [G, L], of the non-clones, given `first` clones; the k belong to means of 1/k."""
     size = _num_counts(reports, scale, factor, len(first))
     found = groups(rest - first, other, 1.0 + first, size, _REACH)
     inverse = np.maximum(found.inverse * (1.0 + 2.0 * found.log_error + 2.0**-50), 1e-300)  # 0 where no count is
@@ -274,7 +273,7 @@ def log_profile(
 ) -> tuple[float, float]:
     """(log delta, its slope), floats, at `epsilon` >= 0: above by upper cells (`sign` 1), below by lower ones (-1).
 
-    The slope only steers.
+    The slope only guides searches.
     """
     growth = num_users / cells.k * np.expm1(epsilon) * (1.0 - sign * 2.0**-47)
     some = growth < np.expm1(local_epsilon)
@@ -300,10 +299,11 @@ def log_profile(
 def highest_above(
     profile: Callable[[float], tuple[float, float]], target: float, high: float, start: float, aim: float = _AIM
 ) -> float:
-    """The largest epsilon, a float, met in (0, high] where a falling log delta is above `target`; 0 if there is none.
+    """The largest epsilon found, a float in (0, high], where a falling log delta is above `target`; 0 if there is none.
 
-    `profile` gives log delta and its slope, which only steers (NaN: that of the last two points). Newton's steps inside
-    a bracket, begun at `start`, until log delta, computed at the answer, is within 2 `aim` above the target.
+    `profile` returns log delta and its slope, which only guides the search (if it is NaN, that of the last two points
+    is used). The search takes Newton steps inside a bracket, from `start` on, until log delta at the answer is within 2
+    `aim` above the target.
     """
     if not high > 0.0:
         return 0.0
@@ -316,7 +316,7 @@ def highest_above(
         low, top = (x, top) if value > target else (low, x)
         if 0.0 < value - target <= 2.0 * aim or top - low <= 1e-9 * top or top < 1e-13 * high:
             break
-        if math.isnan(slope):  # to begin with, log delta is taken for a multiple of epsilon squared
+        if math.isnan(slope):  # at first log delta is treated as a multiple of epsilon squared
             slope = (value - before[1]) / (x - before[0]) if before[0] > 0.0 else 2.0 * min(value, -1.0) / x
         before = (x, value) if value > -np.inf else (0.0, 0.0)
         ahead = x - (value - target - aim) / slope if np.isfinite(value) and slope < 0.0 else np.nan

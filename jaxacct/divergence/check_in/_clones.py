@@ -1,9 +1,9 @@
-"""The clones pair at many numbers of reports and thresholds at once, from above.
+"""Upper bounds on the divergence of the clones pair at many numbers of reports and thresholds at once.
 
 Feldman, McMillan & Talwar 2021, Theorem 3.2: with C ~ Bin(k - 1, p) clones, m = C + 1 and h_m the pair's divergence
-given m, D_k(eps) = E h_m(eps). h_m falls with m (more clones are post-processing), so that on a block of counts its
-value at the first bounds all: work and memory do not grow with k. `jaxacct.divergence.clones._profile` is sharper for
-one k, and twenty times slower for many.
+given m, D_k(eps) = E h_m(eps). h_m decreases in m (more clones are post-processing), so that on a block of counts its
+value at the first bounds all others: work and memory do not grow with k. `jaxacct.divergence.clones._profile` is
+tighter for one k, and twenty times slower for many.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CountLaw(NamedTuple):
 
 
 class UpperPoint(NamedTuple):
-    """Log D_k(epsilon), rounded up, and the log of about Q[loss > epsilon], each [R, L]; the latter only steers."""
+    """Log D_k(epsilon), rounded up, and approximate log Q[loss > epsilon], each [R, L]; the latter guides searches."""
 
     log_delta: jax.Array
     log_tail: jax.Array
@@ -59,7 +59,7 @@ def clones_upper(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) ->
 
     Feldman, McMillan & Talwar 2021, Theorem 3.2, replace-one adjacency, both directions. Here a ~ Bin(m, 1/2), j is the
     least count above m (1 + u)/2, f its distance from that, and r0 and r1 are the tail and the excess beyond j over
-    P[a = j]. `local_epsilon` is [L]; the divergence is zero from there on. The rounding error is added.
+    P[a = j]. `local_epsilon` is [L]; from that epsilon on the divergence is zero. The rounding error is added.
     """
     rows, lanes = epsilon.shape
     chunk = max(1, min(rows, _CHUNK // lanes))
@@ -80,10 +80,10 @@ def clones_of_counts(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(log P[a = j], h_m and about Q[loss > eps] as multiples of P), [N], at e^eps = 1 + `growth`, m = `counts` [N].
 
-    `clones_upper`'s formula by quotients only: tanh(eps/2) = x/(2 + x), x the growth, and
-    (1 - u)/2 = (X - x)/(X (2 + x)), X = e^local - 1, x < X <= e^300. From above (`sign` 1) or below (-1), except for
-    the errors of the tails and some roundings: X is raised or lowered by its error, and the effect of rounding a
-    threshold is added or subtracted.
+    The formula of `clones_upper` by quotients only: tanh(eps/2) = x/(2 + x), x the growth, and
+    (1 - u)/2 = (X - x)/(X (2 + x)), X = e^local - 1, x < X <= e^300. The result is an upper bound (`sign` 1) or a lower
+    one (-1), except for the errors of the tails and some roundings: X is raised or lowered by its error, and the effect
+    of rounding a threshold is added or subtracted.
     """
     found = [
         _of_counts(growth[i : i + _CELLS], local_epsilon, counts[i : i + _CELLS], sign)
@@ -128,7 +128,7 @@ def _different(j: Any, m: Any) -> tuple[Any, Any, Any]:
     first, width = float(beyond.min()), float(np.ptp(beyond)) + 1.0
     keys = (m - least) * width + (beyond - first)
     size = float(keys.max()) + 1.0
-    if size > 32.0 * len(keys):  # pairs hardly come again
+    if size > 32.0 * len(keys):  # pairs hardly ever repeat
         return j, m, slice(None)
     keys = keys.astype(np.int64)
     known = np.zeros(int(size), bool)
@@ -147,7 +147,7 @@ def _part(epsilon: jax.Array, local_epsilon: jax.Array, law: CountLaw) -> UpperP
     log_sum = softplus(eps)
     half_gap = xp.expm1(eps - local) / xp.expm1(-local) * xp.exp(-log_sum)
     m = law.counts
-    # either way of finding j keeps the digits of the smaller part; a tie lost to rounding contributes nothing
+    # each way of computing j preserves the digits of the smaller part; a tie lost to rounding contributes nothing
     wide = threshold < 0.5
     j = xp.where(wide, xp.floor(0.5 * (m + threshold * m)) + 1.0, m - xp.maximum(xp.ceil(m * half_gap) - 1.0, 0.0))
     j = xp.minimum(j, m)

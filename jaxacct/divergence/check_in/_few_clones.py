@@ -6,8 +6,9 @@ fair signs, the profile of CI-S23 is
     delta = q E[(1/m) E (2 s x - (n t/(m + r)) (m - s x))_+] = q E[(2 s x/m) V_m(n t (m - s x)/(2 s x)); x > 0],
 
 s = tanh(local/2), t = e^eps - 1, V_m(y) = E(1 - y/(m + r))_+ = P[m + r >= y] - y E[1/(m + r); m + r >= y]. Tables of
-both tails of r, one row for each c, serve every epsilon: a point of the profile is two sums over the pairs of m and x.
-What is outside the windows of c, r and x is bounded, and so is rounding (docs/numerics/clones.md, "Check-ins").
+both tails of r, with one row for each c, are used for every epsilon: a point of the profile is two sums over the pairs
+of m and x. The part outside the windows of c, r and x is bounded, and so is rounding (docs/numerics/clones.md,
+"Check-ins").
 """
 
 import functools
@@ -21,7 +22,7 @@ from jaxacct.divergence.check_in._line import NOTHING, LinePoint, LineSetting
 from jaxacct.special import log_down, log_up
 
 _TOGETHER = 2**15  # entries of the tables that are computed together: memory only
-_MOST_REACH = 30.0  # standard deviations: beyond, shares of a window may leave the doubles
+_MOST_REACH = 30.0  # standard deviations: beyond, shares of a window may leave the range of doubles
 _SHARE = 1e-3  # of the weight beyond the reach: a pair of counts with less is left out
 
 
@@ -29,9 +30,9 @@ class CloneTable(NamedTuple):
     """A setting's sums over everything but epsilon.
 
     For each pair [N] of m and x > 0: its `weight` q P[c] P[x] 2 s x/m, the `ratio` (m - s x)/(2 s x), and the place in
-    the tables of the tails of r from 1 + `last` - m on, an entry for each count less. `tail` and `inverse`, flat, hold
-    the two sums of V, rows of `size` + 1 entries. All of them err by `error` relatively, which includes the mass to the
-    left of the windows of r; `outside` is an upper bound on what else is left out.
+    the tables of the tails of r from 1 + `last` - m on, with one entry for each count downwards. `tail` and `inverse`,
+    flat, hold the two sums of V, in rows of `size` + 1 entries. The relative error of each is at most `error`, which
+    includes the mass to the left of the windows of r; `outside` is an upper bound on everything else left out.
     """
 
     num_users: float
@@ -47,7 +48,7 @@ class CloneTable(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Of laws Bin(size, .) [L]: the last count that is looked at, and how many, the same number for all."""
+    """For laws Bin(size, .) [L]: the last count included, and the number of counts, the same for all laws."""
 
     size: NDArray[Any]
     last: NDArray[Any]
@@ -55,7 +56,7 @@ class _Window(NamedTuple):
 
 
 def _window(size: NDArray[Any], odds: float, reach: float) -> _Window:
-    """Counts to `reach` standard deviations and some from the mean, where odds are p/(1 - p)."""
+    """Counts up to a little more than `reach` standard deviations from the mean; `odds` are p/(1 - p)."""
     mean = size / (1.0 + 1.0 / odds) if odds > 0.0 else 0.0 * size
     more = reach * (np.sqrt(mean / (1.0 + odds)) + 0.25 * reach) + 4.0
     last = np.minimum(np.ceil(mean + more), size)
@@ -65,7 +66,7 @@ def _window(size: NDArray[Any], odds: float, reach: float) -> _Window:
 def _shares(of: _Window, odds: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(counts downwards from the last, their probabilities over that of the last, each [L, num], outside [L], [L]).
 
-    The latter bound the mass to the left and right of the window, over that inside: quotients of neighbours fall.
+    The latter bound the mass to the left and right of the window, over that inside: quotients of neighbours decrease.
     """
     size, last = of.size[:, None], of.last[:, None]
     counts = last - np.arange(of.num)
@@ -107,12 +108,12 @@ def _tails(m: NDArray[Any], of: _Window, odds: float) -> tuple[NDArray[Any], NDA
 def _signs(m: NDArray[Any], reach: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """(x > 0, its probability), each [L, J], up to `reach` standard deviations of the sum of m fair signs.
 
-    By quotients of neighbours, and the sum of all, which is 1.
+    They are computed from quotients of neighbours and the total, which is 1.
     """
     odd = m % 2.0
     num = int(np.max(np.minimum(m, reach * np.sqrt(m) + 2.0)) // 2) + 1
     x = 2.0 - odd[:, None] + 2.0 * np.arange(num)
-    half = 0.5 * (m[:, None] + x)  # of m, so many signs are positive
+    half = 0.5 * (m[:, None] + x)  # the number of positive signs among m
     shares = np.empty_like(x)
     shares[:, 0] = np.where(odd > 0.0, 1.0, m / (m + 2.0))
     np.cumprod(np.maximum(m[:, None] - half[:, :-1], 0.0) / (half[:, :-1] + 1.0), axis=1, out=shares[:, 1:])
@@ -128,7 +129,7 @@ def _odds(of: LineSetting) -> tuple[float, float]:
 
 
 def _windows(of: LineSetting, reach: float) -> tuple[_Window, _Window]:
-    """Of c, and of r for each c."""
+    """The windows of c, and of r for each c."""
     rest = of.num_users - 1.0
     of_clones, of_others = _odds(of)
     clones = _window(np.array([rest]), of_clones, reach)
@@ -142,7 +143,7 @@ def is_in_range(of: LineSetting, reach: float) -> bool:
 
 
 def table_size(of: LineSetting, reach: float) -> float:
-    """A float, about the number of entries of the tables."""
+    """A float, the approximate number of entries of the tables."""
     mean = of.num_users * of.prob
     both = (mean * of.clone_prob, mean * (1.0 - of.clone_prob) * (1.0 - of.prob))
     clones, others = (2.0 * reach * math.sqrt(x) + 0.3 * reach**2 for x in both)
@@ -151,7 +152,7 @@ def table_size(of: LineSetting, reach: float) -> float:
 
 
 @functools.lru_cache(maxsize=2)  # both ends of an answer, and the one before
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # shares that leave the doubles: nothing is known then
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # shares out of the doubles' range: no bound then
 def clone_table(of: LineSetting, reach: float) -> CloneTable:
     """The sums [N] over counts to `reach` standard deviations from their means, as one tuple."""
     n, q, _, local = of
@@ -187,10 +188,10 @@ def clone_table(of: LineSetting, reach: float) -> CloneTable:
 
 @np.errstate(over="ignore", invalid="ignore")
 def table_point(epsilon: float, table: CloneTable) -> LinePoint:
-    """Log delta from both sides, floats, at `epsilon` >= 0, and its slope: the module's formula.
+    """Lower and upper bounds on log delta, floats, at `epsilon` >= 0, and its slope: the module's formula.
 
-    V falls, and P[m + r >= y'] - y E[1/(m + r); m + r >= y'] is at most V(y) for any y': with y' a little below y, two
-    sums serve both ends.
+    V is decreasing, and P[m + r >= y'] - y E[1/(m + r); m + r >= y'] is at most V(y) for any y': with y' a little below
+    y, two sums give both ends.
     """
     t = math.expm1(epsilon)
     at = table.ratio * (table.num_users * t * (1.0 - 2.0**-46))

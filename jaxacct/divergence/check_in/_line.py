@@ -1,15 +1,15 @@
 """Shuffled check-ins over the clones pair, one setting on the host: both ends of its profile by one contour integral.
 
-With A and B the clones of either kind among the k reports that are seen, (A, B) ~ Mult(k; p/2, p/2), the profile of
-CI-S23 is
+With A and B the numbers of clones of either kind among the k visible reports, (A, B) ~ Mult(k; p/2, p/2), the profile
+of CI-S23 is
 
     delta = 1/(n p) sum_k w_k E(S_k)_+,  S_k = a A - b B,  a = 2 s - u (1 - s),  b = 2 s + u (1 + s),  u = n t / k,
 
 w = Bin(n, q), s = tanh(local/2), t = e^eps - 1. On a line Re z = c > 0, E(S_k)_+ is 1/pi times the integral of
 Re(M_u(z)^k / z^2) over heights above 0, M_u(z) = 1 + p/2 (e^(z a) + e^(-z b) - 2). Its logarithm k log M_(n t/k) is
-nearly linear in k, so that the sum over k is closed but for a small remainder. What is left out is bounded: the window
-of k, that remainder, the aliases of the trapezoidal rule, and the lobes beyond the last node, where M comes back to
-nearly its size (docs/numerics/clones.md, "Check-ins").
+nearly linear in k, so that the sum over k has a closed form up to a small remainder. All errors are bounded: the part
+outside the window of k, that remainder, the aliases of the trapezoid rule, and the lobes beyond the last node, where
+|M| returns to nearly its maximum (docs/numerics/clones.md, "Check-ins").
 """
 
 import math
@@ -22,7 +22,7 @@ from jaxacct.special import ULP, log_down, log_up
 
 _REACH = 10.0  # standard deviations of the number of reports on either side of its mean that are in the window
 _ROUNDINGS = 2.0**8 * ULP
-_LEAST_SPREAD = 1e-150  # standard deviation of S below which its square is not a double: nothing is claimed there
+_LEAST_SPREAD = 1e-150  # standard deviation of S below which its square is not a double: no bound is given there
 
 
 class LineSetting(NamedTuple):
@@ -35,7 +35,7 @@ class LineSetting(NamedTuple):
 
 
 class LinePoint(NamedTuple):
-    """Log delta from below and from above (-inf and 0 where nothing is known), and its slope, which only steers."""
+    """Lower and upper bounds on log delta (-inf and 0 if unknown), and its slope, which only guides searches."""
 
     log_lower: float
     log_upper: float
@@ -107,7 +107,7 @@ def _sums(z: Any, of: _Steps) -> Sums:
     tilted = 1.0 + q * e1
     square = n * q * (1.0 + e1) * (1.0 - q) / tilted**2 + (n * q * (1.0 - q) * e1 / tilted) ** 2  # mean of d^2, tilted
     value = np.exp(log_value) * (1.0 + 0.5 * bend * square)
-    # bounds of the derivatives of log M by u, where |M| may be less than at the mean of k
+    # bounds on the derivatives of log M in u, where |M| may be less than at the mean of k
     size = np.abs(z)
     grown = np.exp(z.real * 2.0 * s)
     parts = [0.5 * p * size**j * (rest**j * grown + (1.0 + s) ** j) for j in (1, 2, 3)]
@@ -125,14 +125,14 @@ def _sums(z: Any, of: _Steps) -> Sums:
     wide = np.exp(0.5 * most2 * (_REACH * of.deviation) ** 2)
     error = most3 * np.sqrt(square * fourth) / 6.0 + most2**2 * fourth * wide / 8.0
     error = np.exp(mean * log_m.real + _log_moment(tilt, of.setting)) * error
-    # what the closed form has outside the window: x^2 / 2 <= e^x
+    # the closed form's part outside the window: x^2 / 2 <= e^x
     error = error + np.exp(mean * log_m.real) * (1.0 + np.abs(bend) * of.deviation**2) * _beyond(tilt, of, 1.0)
     rounding = 4.0 + np.abs(log_value) + 2.0 * mean * p * size * (2.0 * s + u) * grown
     return Sums(value, n * first * value, error * (1.0 + 1e-9) + _ROUNDINGS * rounding * np.abs(value))
 
 
 def _waves(order: float, of: _Steps) -> list[Wave]:
-    """|M|^2 is M(c)^2 less 4 P Q sin^2(height g / 2) for any two of the three values, P and Q their parts of M(c)."""
+    """|M|^2 is at most M(c)^2 - 4 P Q sin^2(height g / 2) for any two values g apart, with parts P and Q of M(c)."""
     p, s, rest, u = of.setting.clone_prob, of.s, of.rest, of.ratio()
     a = Range(2.0 * s - u.high * rest, 2.0 * s - u.low * rest)
     b = Range(2.0 * s + u.low * (1.0 + s), 2.0 * s + u.high * (1.0 + s))
@@ -144,9 +144,9 @@ def _waves(order: float, of: _Steps) -> list[Wave]:
 
 
 def line_point(epsilon: float, setting: LineSetting) -> LinePoint:
-    """Log delta from both sides, floats, at `epsilon` >= 0: the module's formula, an exact reduction for clones.
+    """Both ends of log delta, floats, at `epsilon` >= 0: the module's formula, an exact reduction for clones.
 
-    Both bound what `log_profile` bounds. Nothing is known where few reports or few clones are expected.
+    They bound the same profile as `log_profile`. No bound is given where few reports or few clones are expected.
     """
     n, q, p, local = setting
     mean = n * q

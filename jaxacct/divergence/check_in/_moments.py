@@ -1,4 +1,4 @@
-"""Renyi divergences from a privacy profile, every order at once.
+"""Renyi divergences from a privacy profile, for all orders at once.
 
 CI-S23: a profile bound delta(eps), eps >= 0, that holds in both directions gives, at any real order a > 1,
 
@@ -28,8 +28,8 @@ def loss_nodes(scale: jax.Array, highest: jax.Array, num_nodes: int) -> jax.Arra
 def rdp_from_profile(nodes: jax.Array, log_delta: jax.Array, *, orders: Sequence[float]) -> jax.Array:
     """Renyi divergences [A, L], upper bounds, from log delta at rising `nodes` [G, L], from 0 to where it is -inf.
 
-    CI-S23: the module's integral. The profile is convex in t = e^eps and falls. Its chords therefore bound it, and for
-    them the integral is the sum of positive terms
+    CI-S23: the module's integral. The profile is convex in t = e^eps and decreasing. Its chords therefore bound it, and
+    for them the integral is the sum of positive terms
 
         sum_i (delta_i - delta_{i+1}) (psi_{i+1} - psi_i) / (t_{i+1} - t_i),   psi = t^a + t^(1-a) - t - 1.
 

@@ -1,7 +1,7 @@
-"""The reports that are not clones, r ~ Bin(N, q'), in groups of counts with masses and means exact up to rounding.
+"""The law of the reports that are not clones, r ~ Bin(N, q'), in groups of counts, exact up to rounding.
 
-Neighbouring masses have rational quotients, which are multiplied up from the first count of a window. The work grows
-with the standard deviation; the widest laws are left to `_blocks`.
+Neighbouring masses have rational quotients, whose products are formed from the first count of a window on. The work
+grows with the standard deviation; `_blocks` is used for the widest laws.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ _TOGETHER = 2**14  # counts of all laws that are computed together: memory only
 
 
 class CountGroups(NamedTuple):
-    """Groups [G, L] of counts of laws [L]: the first, log mass, and the mean of 1/(offset + r), to `log_error` [L].
+    """Groups [G, L] of counts of laws [L]: first count, log mass, and mean of 1/(offset + r), to `log_error` [L].
 
     `log_outside` [L]: log of an upper bound on the mass in no group.
     """
@@ -32,7 +32,7 @@ def groups(left: NDArray[Any], prob: float, offset: NDArray[Any], size: int, rea
     """The laws Bin(`left` [L], `prob`), 0 < prob < 1, to `reach` standard deviations and some counts from their means.
 
     A quotient of neighbours, (N - r)/(r + 1) times the odds, and its product with the one before err by less than
-    2^-50; sums of positive terms err by as much for each of them.
+    2^-50; sums of positive terms err by the same amount for each term.
     """
     centre, scale = left * prob, np.sqrt(left * prob * (1.0 - prob)) + 1.0
     start = np.maximum(np.floor(centre - reach * scale - 4.0), 0.0)
@@ -56,7 +56,7 @@ def _part(left: Any, prob: float, offset: Any, start: Any, size: int, num: int) 
     log_first = log_binomial_pmf(start, left, prob + 0.0 * left, 1.0 - prob + 0.0 * left)
     total = _in_groups(shares, size)
     inverse = _in_groups(shares / (offset + r), size) / np.maximum(total, 1e-300)
-    # beyond either end the quotients of neighbours fall: geometric sums are larger
+    # beyond either end the quotients of neighbours decrease: geometric sums are upper bounds
     below = start / ((left - start + 1.0) * odds)
     outside = np.where(below < 1.0, below / np.maximum(1.0 - below, 1e-300), np.where(start > 0, np.inf, 0.0))
     above = more[:, -1:]

@@ -1,8 +1,8 @@
-"""E(S)_+ from both sides by one contour integral, S a mean of sums of independent steps of three values: check-ins.
+"""Both ends of E(S)_+ by one contour integral, for S a mixture of sums of independent steps with three values.
 
-On a line Re z = c > 0, E(S)_+ is 1/pi times the integral of Re(E e^(z S) / z^2) over heights above 0. What is left out
-is bounded: the aliases of the trapezoidal rule, and the lobes beyond the last node, where the moment comes back to
-nearly its size (docs/numerics/clones.md, "Check-ins").
+Check-ins have this form. On a line Re z = c > 0, E(S)_+ is 1/pi times the integral of Re(E e^(z S) / z^2) over heights
+above 0. The errors are bounded: the aliases of the trapezoid rule, and the lobes beyond the last node, where the moment
+returns to nearly its size (docs/numerics/clones.md, "Check-ins").
 """
 
 import math
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# These steer cost and tightness only.
+# These affect cost and tightness only.
 _FALL = 36.0  # natural logarithms by which the integrand has fallen where the nodes end
 _ALIASES = 38.0  # the same, of the first alias
-_LOBES, _PIECES = 240, 16  # lobes that are bounded one by one, each in so many pieces
+_LOBES, _PIECES = 240, 16  # lobes that are bounded one by one, each in this many pieces
 _GOAL = 1e-7  # share of delta that one lobe beyond the nodes may have, before it gets nodes of its own
 _MOST_NODES, _MOST_LOBES = 3000, 40
 
@@ -27,7 +27,7 @@ class Range(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """At each z: E e^(z S), its derivative in what is asked about, and an upper bound on the error of the former."""
+    """At each z: E e^(z S), its derivative in the parameter sought, and an upper bound on the error of the former."""
 
     value: Any
     drift: Any
@@ -42,7 +42,7 @@ class Wave(NamedTuple):
 
 
 class _Ending(NamedTuple):
-    """Where the nodes end, lobes that are worth nodes of their own, and an upper bound on the others, over A(c).
+    """Where the nodes end, the lobes that need nodes of their own, and an upper bound on the others, over A(c).
 
     Each lobe: its first and last height, and an upper bound on it.
     """
@@ -53,12 +53,12 @@ class _Ending(NamedTuple):
 
 
 def _ending(waves: list[Wave], of_lobes: Wave, step: float, size: float) -> _Ending | None:
-    """What the nodes beyond the last one are worth, by the lobes of one wave; None where that says nothing.
+    """The contribution of the nodes beyond the last one, by the lobes of one wave; None where it has no bound.
 
-    Up to pi over the largest scale all waves rise; later only where `of_lobes` is within `near` of a multiple of 2 pi
-    has it not risen by `_FALL`. There the sum over nodes `step` apart is, on each of some pieces, at most its length
-    and one node times the largest value, for which each wave counts with its least. Beyond the lobes that are looked
-    at one by one it is at most the integral and one node. `size` times what is found is its share of delta.
+    Up to pi over the largest scale all waves rise; beyond, `of_lobes` is below `_FALL` only within `near` of a multiple
+    of 2 pi. There the sum over nodes `step` apart is, on each of several pieces, at most its length plus one node,
+    times the largest value, for which each wave enters with its least value. Beyond the lobes that are bounded one by
+    one it is at most the integral plus one node. `size` times the bound is its share of delta.
     """
     weight, scale = of_lobes
     top = max(wave.scale.high for wave in waves)
@@ -97,7 +97,7 @@ def _ending(waves: list[Wave], of_lobes: Wave, step: float, size: float) -> _End
 
 
 class LobeNodes(NamedTuple):
-    """Where the moments of S are wanted, and what their sum leaves out.
+    """The points where the moments of S are needed, and bounds on the part that their sum leaves out.
 
     Attributes:
       order: c, of the line; `alias_order` c' > c, for the aliases; `period` T of the rule.
@@ -117,12 +117,12 @@ class LobeNodes(NamedTuple):
 
 
 def order_of(spread: float, drift: float) -> float:
-    """A float c, about where E e^(c S) / c^2 is least, for S of mean -`drift` and standard deviation `spread`."""
+    """A float c near the minimum of E e^(c S) / c^2, for S of mean -`drift` and standard deviation `spread`."""
     return (drift + math.sqrt(drift * drift + 2.0 * spread * spread)) / (2.0 * spread * spread)
 
 
 def nodes_of(order: float, spread: float, drift: float, waves: list[Wave]) -> LobeNodes | None:
-    """The nodes on the line of `order`; None where what they leave out is not bounded."""
+    """The nodes on the line of `order`; None where the part that they leave out is not bounded."""
     period = max((_ALIASES + 0.5 * (drift / spread) ** 2) / order, 12.0 * spread)
     step = 2.0 * math.pi / period
     # E e^(c S) is about spread c^2 times E(S)_+, if S were normal
@@ -142,7 +142,7 @@ def nodes_of(order: float, spread: float, drift: float, waves: list[Wave]) -> Lo
 
 
 class PositivePart(NamedTuple):
-    """E(S)_+ from both sides, and about its derivative in what is asked about."""
+    """Both ends of E(S)_+, and its approximate derivative in the parameter sought."""
 
     lower: float
     upper: float
@@ -150,7 +150,7 @@ class PositivePart(NamedTuple):
 
 
 def positive_part(at: LobeNodes, found: Sums) -> PositivePart:
-    """E(S)_+, floats, from its moments `found` at the nodes."""
+    """Both ends of E(S)_+, floats, from its moments `found` at the nodes."""
     with np.errstate(all="ignore"):
         values, falls, errors = (
             np.add.reduceat(x, at.starts)
@@ -168,7 +168,7 @@ def positive_part(at: LobeNodes, found: Sums) -> PositivePart:
         else:
             error += on_axis * most / math.pi
     # aliases at whole multiples of the period T: E(S - l T)_+ e^(c l T) <= e^(-(c' - c) l T) A(c')/(e c') on the right,
-    # E(S + l T)_+ e^(-c l T) <= (l T + E(S)_+) e^(-c l T) on the left; the rule is above the integral by their sum
+    # E(S + l T)_+ e^(-c l T) <= (l T + E(S)_+) e^(-c l T) on the left; the rule exceeds the integral by their sum
     order, alias_order, period = at.order, at.alias_order, at.period
     left, right = math.exp(-order * period), math.exp(-(alias_order - order) * period)
     aliases = left * (period / (1.0 - left) + value + error) / (1.0 - left)

@@ -1,12 +1,12 @@
-"""Shuffled check-ins of binary randomized response, one record among equal ones: a profile from below.
+"""Shuffled check-ins of binary randomized response, one record among equal ones: a lower bound on the profile.
 
 There are k reports, k ~ Bin(n, q), and c ones among them, c ~ Bin(k, r) when all records hold 0; r = 1/(E+1),
 E = e^local_epsilon. The likelihood ratio of one record being 1 is then 1 + (2 sinh(local_epsilon)/n) (c - k r). Hence
 
     delta(eps) = E[(a (c - k r) - (e^eps - 1))_+],   a = 2 sinh(local_epsilon)/n,
 
-in the direction "mixture first", exactly (CI-S21, CI-S23 for this pair). A lower bound on the profile of any method
-that covers binary randomized response; replace-one adjacency.
+in the direction "mixture first", exactly (CI-S21, CI-S23 for this pair). This is a lower bound on the profile by any
+method that covers binary randomized response; replace-one adjacency.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from jaxacct.special import bisect_lanes, down, log_down, log_sum_exp, up
 from jaxacct.special._binomial_blocks import binomial_blocks_below
 from jaxacct.special._namespace import is_jax, lane_map, stop_gradient, xp
 
-_LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
+_LARGEST = 700.0  # local epsilon beyond which its exponential overflows: no bound is given there
 _NUM_HALVINGS = 28  # of `_LOG_RANGE`: epsilon is found to 1e-7, relatively; only tightness
 _LOG_RANGE = 30.0  # nats: epsilon is sought down to e^-30 of the local epsilon, and is 0 below
-_DEVIATIONS = 8.0  # standard deviations about a mean that are summed; what is left out only lowers a lower bound
+_DEVIATIONS = 8.0  # standard deviations about a mean that are summed; truncation only lowers a lower bound
 # Of the host's search: how far above the target a root is sought, in log delta; the width of log delta up to which the
-# integral is accepted, since blocks are hardly closer; the number of guesses at where the summed ones begin, and how
+# integral is accepted, since blocks are hardly tighter; the number of guesses of where the summed ones begin, and how
 # many ones further the root may be, where they are counted one by one and where they are in blocks.
 _AIM, _SHARP, _PASSES, _SPARE, _EXACTLY = 1e-12, 1e-4, 8, 2.0, 1e-4
 
 
 class _Setting(NamedTuple):
-    """Of one lane, each [1]: users, the probability q of a report, r, 1 - r, and a, rounded down."""
+    """The numbers of one lane, each [1]: users, the probability q of a report, r, 1 - r, and a, rounded down."""
 
     num_users: jax.Array
     prob: jax.Array
@@ -93,7 +93,7 @@ def _floats(of: _Setting) -> tuple[float, ...]:
 
 
 def _by_line_at(distance: float, of: _Setting) -> float:
-    """On the host, log E(c - k r - d)_+ from below, d = `distance`, by one contour integral."""
+    """A lower bound on log E(c - k r - d)_+, d = `distance`, on the host, by one contour integral."""
     n, q, r, rest = _floats(of)
     line = response_line(order_of(math.sqrt(max(n * q * r * rest, 1e-300)), distance), distance, n, q, r, rest)
     return -math.inf if line is None else line.point(distance).log_lower
@@ -102,13 +102,13 @@ def _by_line_at(distance: float, of: _Setting) -> float:
 def response_floor_log_delta(
     epsilon: jax.Array, num_users: jax.Array, prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """Log delta [1] at `epsilon`, rounded down; -inf where delta is 0 or nothing is claimed. Lower bound, the module's.
+    """Log delta [1] at `epsilon`, rounded down, by the module's formula; -inf where delta is 0 or there is no bound.
 
-    Given k, the expectation grows with k (c - k r is a martingale). On a block of k its value at the first count
-    therefore serves, with a mass below the true one. Of the ones, `window` (static) blocks above the threshold are
-    summed, whose mass and mean are below the binomial law's. Both are exact while blocks are single counts. Nothing is
-    claimed outside num_users >= 1, prob > 0, epsilon >= 0 and local_epsilon <= 700. On the host the integral of
-    `_response_line` serves too.
+    Given k, the expectation grows with k (c - k r is a martingale). On a block of k its value at the first count is
+    therefore used, with a mass below the true one. Of the ones, `window` (static) blocks above the threshold are
+    summed, whose mass and mean are below the binomial law's. Both are exact while blocks are single counts. There is no
+    bound outside num_users >= 1, prob > 0, epsilon >= 0 and local_epsilon <= 700. On the host the integral of
+    `_response_line` is used too.
     """
     of = _setting(num_users, prob, local_epsilon)
     distance = of.distance(epsilon)
@@ -136,9 +136,9 @@ def response_floor_log_delta(
 
 
 def _masses_beyond(near: float, of: _Setting, window: int) -> tuple[Callable[[float], tuple[float, float]], float]:
-    """On the host, log E(c - k r - d)_+ from below with its slope, a function of d; and the most ones in a block.
+    """A function of d, on the host: a lower bound on log E(c - k r - d)_+, and its slope; and the most ones in a block.
 
-    By the masses that `response_floor_log_delta` sums where d is `near`: they serve any d above.
+    It uses the masses that `response_floor_log_delta` sums where d is `near`; they are valid for any larger d.
     """
     counts, log_rows = _numbers_of_reports(of, window)
     at: Any = np.full(1, near)
@@ -178,7 +178,7 @@ def _by_masses(log_value: float, high: float, guess: float, of: _Setting, window
 
 
 def _by_line(log_value: float, high: float, of: _Setting) -> tuple[float | None, float]:
-    """On the host, what `_by_masses` finds by one contour integral, None where that is not sharp; and a guess at it."""
+    """The d of `_by_masses` by one contour integral, on the host, None where that is not sharp; and a guess of it."""
     order, guess = guessed(log_value, *_floats(of))
     guess = min(guess, high)
     line = response_line(order, guess, *_floats(of))
@@ -208,7 +208,7 @@ def response_floor_epsilon(
 ) -> jax.Array:
     """Epsilon [1] at which delta still exceeds exp(log_delta), to about 1e-7, and closer on the host; 0 if none is.
 
-    Lower bound on every valid epsilon at that delta; arguments as for `response_floor_log_delta`.
+    It is a lower bound on every valid epsilon at that delta; arguments as for `response_floor_log_delta`.
     """
     top = xp.where((local_epsilon > 0) & (prob > 0), xp.minimum(local_epsilon, _LARGEST), 0.0)
     if not is_jax(log_delta, num_users, prob, local_epsilon):
@@ -221,5 +221,5 @@ def response_floor_epsilon(
         return response_floor_log_delta(epsilon, num_users, prob, local_epsilon, window=window) > log_delta
 
     log_fall = bisect_lanes(above, xp.full_like(top, _LOG_RANGE), xp.zeros_like(top), num_steps=_NUM_HALVINGS)
-    # the exponential is computed once more, and another program may round it otherwise: 4 ulp, and two products
+    # the exponential is computed again, and another program may round it differently: 4 ulp, and two products
     return xp.where(log_fall < _LOG_RANGE, down(top * xp.exp(-log_fall), 8), 0.0)

@@ -1,7 +1,7 @@
-"""Check-ins of binary randomized response, one setting on the host: its profile from below by one contour integral.
+"""Check-ins of binary randomized response, one setting on the host: lower bounds on its profile by a contour integral.
 
-In the setting of `_response`, c - k r is a sum over the users of independent values: 1 - r with probability q r, else
--r with probability q (1 - r), else 0. So E e^(z (c - k r)) = M(z)^n, which serves every d = (e^eps - 1)/a:
+In the setting of `_response`, c - k r is a sum over the users of independent values: 1 - r with probability q r, -r
+with probability q (1 - r), and 0 otherwise. So E e^(z (c - k r)) = M(z)^n, which is used for every d = (e^eps - 1)/a:
 
     M(z) = 1 + q r (e^(z (1 - r)) - 1) + q (1 - r) (e^(-z r) - 1),   delta = a E(c - k r - d)_+.
 """
@@ -17,8 +17,8 @@ from jaxacct.divergence.check_in._positive_part import LobeNodes, Range, Sums, W
 from jaxacct.special import ULP, log_down, log_up
 
 _ROUNDINGS = 2.0**8 * ULP
-_LARGEST_ORDER = 2.0  # beyond it, few ones decide, whose law the nodes do not resolve
-_ORDERS, _HALVINGS = (1e-9, 600.0), 30  # of the search for the order, in its logarithm: it only begins another
+_LARGEST_ORDER = 2.0  # beyond it the outcome depends on a few ones, whose law the nodes do not resolve
+_ORDERS, _HALVINGS = (1e-9, 600.0), 30  # of the search for the order, in its logarithm, which only starts another one
 
 UNKNOWN = LinePoint(-math.inf, math.inf, -1.0)
 
@@ -31,7 +31,7 @@ class ResponseLine(NamedTuple):
     error: NDArray[Any]
 
     def point(self, distance: float) -> LinePoint:
-        """Log E(c - k r - d)_+ from both sides at d = `distance` >= 0, and its slope."""
+        """Both ends of log E(c - k r - d)_+ at d = `distance` >= 0, and its slope."""
         z = self.at.z
         with np.errstate(all="ignore"):
             value = np.exp(self.log_moment - z * distance)
@@ -46,11 +46,11 @@ class ResponseLine(NamedTuple):
 def guessed(log_value: float, num_users: float, prob: float, ones: float, zeros: float) -> tuple[float, float]:
     """(c, d), two approximate floats: the d >= 0 at which E(c - k r - d)_+ is exp(`log_value`), and the line's order c.
 
-    The saddle point of M(c)^n e^(-c d) / c^2, by bisection.
+    This is the saddle point of M(c)^n e^(-c d) / c^2, found by bisection.
     """
 
     def at(order: float) -> tuple[float, float]:
-        """(log of the value, d) where the saddle point is at `order`."""
+        """(log of the value, d) for which the saddle point is at `order`."""
         grown, fallen = math.expm1(order * zeros), math.expm1(-order * ones)
         moment = 1.0 + prob * (ones * grown + zeros * fallen)
         first = prob * ones * zeros * (grown - fallen) / moment

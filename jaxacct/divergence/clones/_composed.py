@@ -1,8 +1,8 @@
-"""Rounds of the clones pair, composed: certified ends of epsilon or delta by one contour of their complex moments.
+"""Composed rounds of the clones pair: certified ends of epsilon or delta by one contour integral of complex moments.
 
-The moments (`_moments`) do not decay all along the contour: losses are nearly on a lattice. So what is integrated is
-the run with one more release, N(eta, 1) against N(0, 1), whose moments fall as e^(-eta^2 y^2/2). With D_v the delta
-of the run and that release, v = eta^2, and delta that of the run,
+The moments (`_moments`) do not decay all along the contour, since losses are nearly on a lattice. So the integral is
+that of the run with one additional release, N(eta, 1) against N(0, 1), whose moments decay as e^(-eta^2 y^2/2). With
+D_v the delta of the run with that release, v = eta^2, and delta that of the run alone,
 
     delta <= D_v,    delta >= (k D_v - D_w) / (k - 1),    w = theta^2 v,   k = theta e^(-(theta^2 - 1) v/8) > 1
 
@@ -22,19 +22,19 @@ from jaxacct.divergence.clones._turned_sums import num_products
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-# All of these steer cost and tightness only: every end is certified whatever they are.
+# All of these affect cost and tightness only: every end is certified whatever their values.
 _THETA = 1.5
-_DIGITS, _DROPPED = 38.0, 23.0  # -log of what a moment may err by; -log of what may be dropped, as a share of delta
-_TAILS = (3.0, 25.0)  # range of -log of what may lie beyond the last node, as a share of delta
+_DIGITS, _DROPPED = 38.0, 23.0  # -log of a moment's allowed error; -log of the droppable mass, as a share of delta
+_TAILS = (3.0, 25.0)  # range of -log of the part that may lie beyond the last node, as a share of delta
 _FALL = -24.0  # log of the integrand, as a share of delta, from which on no node is needed
-_ENOUGH, _WANTED = 2e-4, 5e-5  # relative widths: aimed at by more nodes from the first on, until the second
+_ENOUGH, _WANTED = 2e-4, 5e-5  # relative widths: from the first on more nodes are used, until the second is reached
 _NODES, _OUTCOMES, _MOST = 2**15, 2**17, 2**24  # nodes, outcomes, and products of both, at most
 _SHARP = 6.0  # relative width of delta over the one of epsilon, at most
-_LARGEST = 0.25  # variance of a release: more, and that times theta^2 tells less
-_SPARE = 8.0  # -log of what bounds of moments may err by where the lattice of losses has nearly turned once
+_LARGEST = 0.25  # largest variance of a release: beyond it, it and theta^2 times it are less informative
+_SPARE = 8.0  # -log of the allowed error in bounds on moments at nearly one full period of the lattice of losses
 _BEYOND = np.array([1.001, 1.01, 1.1, 1.5, 3.0])  # distances from the upper end, over the lower end's expected one
 _DISTANCES = np.geomspace(1e-10, 1.0, 24)  # and relative to itself
-_PASSES = 3  # lines tried: a later one knows better where the answer is
+_PASSES = 3  # lines tried: later ones are placed by a better estimate of the answer
 _NEAR = (1e-3, 2e-3)  # relative widths, of epsilon and of delta, at which no other line is tried: it would be the same
 
 
@@ -49,7 +49,7 @@ def composed_ends(
 ) -> Ends[float]:
     """Certified `Ends` of delta at `epsilon`, or of epsilon at `delta`: one of the two is given.
 
-    At worst (0, 1) and (0, inf). The pair's parameters are concrete floats; `rounds` is a whole number.
+    At worst they are (0, 1) and (0, inf). The pair's parameters are concrete floats; `rounds` is an integer.
     """
     with np.errstate(all="ignore"):
         return _ends((num_reports, clone_prob, local_epsilon), rounds, epsilon, delta)
@@ -83,7 +83,7 @@ def _ends(pair: tuple[float, float, float], rounds: float, epsilon: float | None
 
 
 def _chosen(of: ClonesMoments, rounds: float, epsilon: float | None, log_delta: float | None) -> Any:
-    """A line (class `ChosenLines`, its fields floats) near the point that is known."""
+    """A line (class `ChosenLines`, its fields floats) for an approximately known answer."""
     scale = np.array([(rounds * of.variance) ** -0.5])
     orders = candidate_orders(scale, np.array([of.largest_order]))
 
@@ -104,12 +104,12 @@ def _digits(rounds: float, log_delta: float) -> float:
 
 
 class _Nodes(NamedTuple):
-    """Where the moments of a round are taken, and what is known of them beyond.
+    """The heights at which the moments of a round are computed, and bounds on the moments beyond.
 
     Attributes:
-      at: the outcomes that they are sums over.
+      at: the outcomes over which the moments are sums.
       heights: [N], equally spaced from 0 on; the next one would be `last`.
-      end: the height to which `log_tail` holds, from `last` on; not above `last` if nothing is known there.
+      end: the height up to which `log_tail` holds, from `last` on; not above `last` if there is no bound.
       log_tail: an upper bound on the log of the run's |M(a + iy) / M(a)| from `last` to `end`.
       error: an upper bound on the error of the sums, for heights up to `last`.
     """
@@ -133,7 +133,7 @@ class _Run(NamedTuple):
     line: Line
     moments: LineMoments
     nodes: _Nodes
-    dropped: float  # upper bound on what delta loses by the outcomes outside the windows
+    dropped: float  # upper bound on the loss of delta by the outcomes outside the windows
 
 
 class _Smoothed(NamedTuple):
@@ -149,7 +149,7 @@ class _Smoothed(NamedTuple):
 def _on_line(
     of: ClonesMoments, rounds: float, choice: Any, epsilon: float | None, delta: float | None
 ) -> Ends[float] | None:
-    """The ends by one line; None if the moments on it are not known."""
+    """The ends from one line; None if the moments on it are not known."""
     nodes = _nodes(of, rounds, choice)
     if nodes is None:
         return None
@@ -163,11 +163,11 @@ def _on_line(
 
 
 def _nodes(of: ClonesMoments, rounds: float, choice: Any) -> _Nodes | None:
-    """Nodes until the moments have fallen, if they are known to and the release is then small enough; else by need."""
+    """Nodes until the moments have decayed, if a bound shows it and the release is then small enough; else by need."""
     alpha, step = choice.order, 2.0 * math.pi / choice.period
     scale = 1.0 / math.sqrt(rounds * of.variance)
     at = of.lattice(alpha, min(choice.height, 40.0 * scale))
-    # bounds up to where the lattice of losses has nearly turned once
+    # bounds up to nearly one full period of the lattice of losses
     needs = choice.log_delta + _FALL - choice.log_size
     turned = of.turns(at, alpha, _SPARE - needs / rounds)
     heights = scale * np.geomspace(1.0, 1e9, 400)
@@ -190,7 +190,7 @@ def _nodes(of: ClonesMoments, rounds: float, choice: Any) -> _Nodes | None:
 
 
 def _edge_for(choice: Any, share: float) -> float:
-    """About the height up to which moments have to be known for ends within `share` of epsilon, 6 of it of delta."""
+    """Approximate height up to which moments are needed for ends within `share` of epsilon, and 6 `share` of delta."""
     slope = choice.order - 1.0
     v = min(share * min(max(choice.epsilon, 1.0 / slope), _SHARP / slope) / (1.25 * slope), _LARGEST)
     edge = slope
@@ -200,7 +200,7 @@ def _edge_for(choice: Any, share: float) -> float:
 
 
 def _affordable(of: ClonesMoments, order: float, step: float, wanted: float) -> float:
-    """A height, at most `wanted`, to which the moments are formed with a limited number of products."""
+    """A height, at most `wanted`, up to which a limited number of products suffices for the moments."""
     high = min(wanted, step * _NODES)
     for _ in range(40):
         num = of.num_outcomes(order, high)
@@ -226,7 +226,7 @@ def _run(of: ClonesMoments, rounds: float, choice: Any, nodes: _Nodes) -> _Run:
     from_one = np.where(near, 2.0 * real + real * real + imag * imag, 0.0)
     log_modulus = np.where(near, 0.5 * np.log1p(from_one), np.log(size))
     spread = rounds * (2.0**-48 - np.log1p(-np.minimum(error / size, 0.5)))
-    # where the moment is hardly known, the power of what it is at most is within 3 times itself of the true one
+    # where the moment is hardly known, the power of its upper bound is within 3 times itself of the true power
     unknown = ~((error < 0.5 * size) & (spread < 1.0))
     log_modulus = np.where(unknown, np.log(size + error) + 2.0**-48, log_modulus)
     spread = np.where(unknown, math.log(3.0), spread)
@@ -273,7 +273,7 @@ def _with_releases(run: _Run, v: float) -> _Smoothed:
 def _smoothed(run: _Run, choice: Any) -> _Smoothed | None:
     """The run with releases of the variance that minimizes the sum of two errors; None if it has to be too large.
 
-    One error is what the release changes, the other what lies beyond the last node.
+    One error is the effect of the release, the other the part beyond the last node.
     """
     found = _with_releases(run, 2.0 * _log_share(choice, run.nodes.edge) / run.nodes.edge**2)
     return found if found.factor > 1.0 + 1e-3 else None
@@ -295,7 +295,7 @@ def _delta_ends(run: _Smoothed, epsilon: float) -> Ends[float]:
 
 
 def _epsilon_ends(run: _Smoothed, delta: float, start: float) -> Ends[float] | None:
-    """None if outcomes were dropped of more probability than `delta`."""
+    """The ends of epsilon at `delta`; None if the dropped outcomes have a probability of more than `delta`."""
     left = delta * (1.0 - 2.0**-50) - run.dropped
     if not left > 0.0:
         return None

@@ -1,15 +1,15 @@
 """Complex moments of the clones pair on the host, each a sum over some outcomes with a bound on its error.
 
-An outcome is (m, d): m = C + 1 reports that count, a = m/2 - d of them on one label and b = m/2 + d on the other. Under
-the mean law W of the pair, m - 1 ~ Bin(n - 1, p) and a | m ~ Bin(m, 1/2). With x = (a - b)/m, c = tanh(local_epsilon/2)
-and t = 2 atanh(c x), the likelihood ratio is e^t and
+An outcome is (m, d): m = C + 1 relevant reports, a = m/2 - d of them with one label and b = m/2 + d with the other.
+Under the mean law W of the pair, m - 1 ~ Bin(n - 1, p) and a | m ~ Bin(m, 1/2). With x = (a - b)/m,
+c = tanh(local_epsilon/2) and t = 2 atanh(c x), the likelihood ratio is e^t and
 
     M(s) = E_Q[(dP/dQ)^s] = E f_s,   f_s = (1 + c x)^s (1 - c x)^(1 - s) = e^((s - 1/2) t) / cosh(t/2),
     s = alpha + i beta.
 
 Outcomes outside a window are moved to loss 0, where f = 1: M is that of a pair within total variation `dropped` of the
-clones pair. In the window, W f_s is an entire function of m and of d but for f_s, and is summed on a coarser lattice
-where the counts are large. `docs/numerics/clones.md` ("Composed clones pairs") derives the error:
+clones pair. In the window, W f_s is, apart from f_s, an entire function of m and of d, and is summed on a coarser
+lattice where the counts are large. `docs/numerics/clones.md` ("Composed clones pairs") derives the error:
 
     with U = m - 2 c d, V = m + 2 c d and r = n - m,   |W f_s| grows by at most e^(kappa y^2/2 + lambda |y|) when
     d moves by iy: kappa = 2/(2a+1) + 2/(2b+1) + 4 alpha c^2/U^2,              lambda = 4 beta c m/(U V),
@@ -33,14 +33,14 @@ from jaxacct.special._rounding import ULP
 
 Real = Any  # NumPy's arrays of float64
 
-_LEAST_STEP = 1.5  # coarser lattices are used from this step on: only cost
+_LEAST_STEP = 1.5  # coarser lattices are used from this step on: affects only cost
 _FEWEST = 2.0  # and where every count is at least this
-_ROUGH_BINS = 400  # losses that stand for all where lines are compared
+_ROUGH_BINS = 400  # losses that represent all others where lines are compared
 _SHIFTS = np.geomspace(1e-3, 1.0, 40)  # shifts of the path tried for the decay, as a share of the window of d
 
 
 class _Window(NamedTuple):
-    """m from `low` to `high`, |d| <= `reach`; `every`: each row holds all its outcomes."""
+    """m from `low` to `high`, |d| <= `reach`; `every`: whether each row contains all its outcomes."""
 
     low: float
     high: float
@@ -49,7 +49,7 @@ class _Window(NamedTuple):
 
 
 class _Growth(NamedTuple):
-    """kappa and lambda/beta of the module, along d and along m, at their largest; and of the ends of rows."""
+    """The largest kappa and lambda/beta of the module, along d and along m; and those of the ends of rows."""
 
     kappa_d: float
     rate_d: float
@@ -59,7 +59,7 @@ class _Growth(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Outcomes: their t >= 0 and twice their weights under W, and what bounds the error of sums over them.
+    """Outcomes: their t >= 0 and twice their weights under W, and the data for a bound on the error of sums over them.
 
     Attributes:
       loss, weight: [O].
@@ -84,12 +84,12 @@ class Lattice(NamedTuple):
 
 
 def _cosh_ratio(alpha: float, t: Real) -> Real:
-    """f_alpha at t and -t, their mean: cosh((alpha - 1/2) t) / cosh(t/2)."""
+    """The mean of f_alpha at t and at -t: cosh((alpha - 1/2) t) / cosh(t/2)."""
     return np.cosh((alpha - 0.5) * t) / np.cosh(0.5 * t)
 
 
 def _sum_of(alpha: float, log_weight: Real, t: Real) -> float:
-    """The sum of weights times f_alpha, the latter as `_cosh_ratio`."""
+    """The sum of weights times f_alpha, with `_cosh_ratio` for f_alpha."""
     return float(rows_times(np.exp(log_weight).ravel(), _cosh_ratio(alpha, t).ravel()))
 
 
@@ -97,7 +97,7 @@ class ClonesMoments:
     """The clones pair (n, p, local epsilon) for the contour of `jaxacct.divergence._contour`; concrete floats."""
 
     def __init__(self, num_reports: float, clone_prob: float, local_epsilon: float, log_tolerance: float):
-        """`log_tolerance`: the log of the error of a moment and of the total variation dropped; it steers both."""
+        """`log_tolerance` is the log of the error aimed at for a moment, and of the total variation dropped."""
         self.n, self.p, self.c = num_reports, clone_prob, math.tanh(0.5 * local_epsilon)
         self.local = local_epsilon
         self.digits = -log_tolerance
@@ -123,17 +123,17 @@ class ClonesMoments:
 
     @property
     def variance(self) -> float:
-        """About the variance of the loss."""
+        """Approximate variance of the loss."""
         loss, weight = self._rough
         return max(float(rows_times(weight * loss, loss)), 1e-300)
 
     @property
     def largest_order(self) -> float:
-        """An order whose moment is formed without overflow for losses up to 195; `error` says where it is not."""
+        """An order whose moment is computed without overflow for losses up to 195; `error` detects where it is not."""
         return 2.0 + 300.0 / max(self.largest_loss, 1e-9)
 
     def rough(self, orders: Real) -> Real:
-        """About log M [A] at real `orders` [A]."""
+        """Approximate log M [A] at real `orders` [A]."""
         loss, weight = self._rough
         order = np.asarray(orders)[:, None]
         with np.errstate(over="ignore"):
@@ -141,7 +141,7 @@ class ClonesMoments:
         return np.log1p(np.einsum("aj,j->a", excess, weight))
 
     def rough_modulus(self, orders: Real, heights: Real) -> Real:
-        """About log |M(a + ib)| [A, H]."""
+        """Approximate log |M(a + ib)| [A, H]."""
         loss, weight = self._rough
         share = (np.asarray(orders)[:, None] - 0.5) * loss
         base = weight / np.cosh(0.5 * loss)
@@ -151,7 +151,7 @@ class ClonesMoments:
         imag = np.einsum("aj,hj->ah", base * np.sinh(share), np.sin(turn))
         return np.log(np.maximum(np.hypot(real, imag), 1e-300))
 
-    # What is certified
+    # Certified values
 
     def _window(self, alpha: float) -> _Window:
         digits = self.digits
@@ -163,7 +163,7 @@ class ClonesMoments:
         return _Window(low, float(high), reach, 2.0 * reach >= high)
 
     def _growth(self, window: _Window, alpha: float) -> _Growth | None:
-        """At their largest in the window, and half a step beyond its rows; None if a count is too small for them."""
+        """The largest values in the window, and half a step beyond its rows; None if a count is too small for them."""
         low, high, reach, c = window.low - 0.5, window.high + 0.5, window.reach, self.c
         few, many = 0.5 * low - reach, 0.5 * low + reach
         if few < _FEWEST:
@@ -191,7 +191,7 @@ class ClonesMoments:
         return self._lattices[key]
 
     def _steps(self, window: _Window, alpha: float, beta: float) -> tuple[float, float]:
-        """How far apart outcomes may be, in d and in m, and still be summed up; 0 where each counts."""
+        """The largest admissible steps between the outcomes summed, in d and in m; 0 where every one is needed."""
         growth = self._growth(window, alpha)
         digits = self.digits + 4.0
 
@@ -205,7 +205,7 @@ class ClonesMoments:
         return step, row_step if row_step >= _LEAST_STEP else 0.0
 
     def num_outcomes(self, alpha: float, beta: float) -> float:
-        """About how many outcomes `lattice` has."""
+        """The approximate number of outcomes in `lattice`."""
         window = self._window(alpha)
         step, row_step = self._steps(window, alpha, beta)
         rows = window.high - window.low + 1.0
@@ -213,11 +213,11 @@ class ClonesMoments:
 
     @property
     def largest_loss(self) -> float:
-        """About the largest loss of an outcome that counts."""
+        """Approximately the largest loss of an outcome that matters."""
         return max(float(self._rough[0].max(initial=0.0)), 1e-300)
 
     def moment(self, at: Lattice, alpha: float) -> float:
-        """M(alpha) by the outcomes of `at`, but for its error and the weight of the other outcomes, at most 1."""
+        """M(alpha) by the outcomes of `at`, up to its error and the weight of the other outcomes, at most 1."""
         return float(rows_times(at.weight, _cosh_ratio(alpha, at.loss)))
 
     def _made(self, alpha: float, beta: float) -> Lattice:
@@ -278,7 +278,7 @@ class ClonesMoments:
         return loss, 2.0 * np.exp(log_fair_pmf(a, m) + log_m)
 
     def _dropped(self, window: _Window) -> float:
-        """Upper bound on W[m outside or |d| > reach]: Chernoff's on the binomial tails, Hoeffding's on those of d."""
+        """Upper bound on W[m outside or |d| > reach], by Chernoff's for the binomial tails and Hoeffding's for d."""
         total = 0.0
         for k, outside in ((window.low - 2.0, window.low > 1.0), (window.high, window.high < self.n)):
             if outside:
@@ -291,9 +291,10 @@ class ClonesMoments:
     def error(self, at: Lattice, alpha: float, beta: float, *, of_integrals: bool = False) -> float:
         """An upper bound on the distance of the sums over `at` from M(alpha + i beta'), beta' <= beta.
 
-        With `of_integrals`, on that of the moments from the integrals over the window: the sums serve at height 0 only.
+        With `of_integrals` it bounds the distance of the moments from the integrals over the window: the sums are then
+        used at height 0 only.
         Rounding: of each weight, by `pmf_rounding` of its two factors, 64 and 90 ULP of the logarithm without the steps
-        (6 more for sums, and what the exponential adds); of a sum of O terms and its four products, O and some; of a
+        (6 more for sums, and those of the exponential); of a sum of O terms and its four products, O and some; of a
         loss, 4 units in s t.
         """
         largest = max(float(t.max(initial=0.0)) for t in (at.loss, at.edge_loss, at.side_loss, at.corner_loss))
@@ -308,7 +309,7 @@ class ClonesMoments:
         return error + self._lattice_error(at, alpha, beta, size, of_integrals=of_integrals) if at.step else error
 
     def _lattice_error(self, at: Lattice, alpha: float, beta: float, size: float, *, of_integrals: bool) -> float:
-        """An upper bound on what steps between outcomes add to `error`, inf if too wide; `size` sums all terms."""
+        """An upper bound on the contribution of the steps to `error`, inf if too wide; `size` is the sum of terms."""
         beta_of_steps = 0.0 if of_integrals else beta
         growth = self._growth(at.window, alpha)
         if growth is None:
@@ -336,7 +337,7 @@ class ClonesMoments:
         return 1.1 * (share * (size + 1.0) + sides + edges)
 
     def excess(self, at: Lattice, alpha: float, heights: Real) -> tuple[Real, Real]:
-        """(Re, Im) [N] of M(alpha + i heights) - 1 by the outcomes of `at`; equally spaced `heights` from 0 on."""
+        """(Re, Im) [N] of M(alpha + i heights) - 1 by the outcomes of `at`, for equally spaced `heights` from 0 on."""
         t = at.loss
         base = at.weight / np.cosh(0.5 * t)
         real, imag = base * np.cosh((alpha - 0.5) * t), base * np.sinh((alpha - 0.5) * t)
@@ -347,14 +348,14 @@ class ClonesMoments:
         return first + cosines, sines
 
     def turns(self, at: Lattice, alpha: float, digits: float) -> float:
-        """About the height to which `decay` knows moments to e^-`digits`; 0 for none."""
+        """The approximate height up to which `decay` bounds moments to e^-`digits`; 0 for none."""
         growth = self._growth(at.window, alpha) if at.step else None
         if growth is None:
             return 0.0
         return max(2.0 * math.pi - math.sqrt(2.0 * growth.kappa_d * digits), 0.0) / growth.rate_d
 
     def decay(self, at: Lattice, alpha: float, heights: Real, end: float) -> Real:
-        """Upper bounds [K] on log |M(alpha + iy) / M(alpha)| for y from `heights` [K] to `end`; 0 if nothing is known.
+        """Upper bounds [K] on log |M(alpha + iy) / M(alpha)| for y from `heights` [K] to `end`; 0 where there is none.
 
         Moving the path of d by -iy shrinks the integrand by e^(kappa y^2/2 - 2 beta atan(2 c y/m)).
         """

@@ -1,10 +1,10 @@
-"""Hockey-stick divergence of pairs with three kinds of clones: the pairs, their windows and what their sums share.
+"""Hockey-stick divergence of pairs with three kinds of clones: the pairs, their windows and the basis of their sums.
 
 Feldman, McMillan & Talwar 2021, Theorem 4.1 and Corollary 4.2 (CL-S9, CL-S10). Among n - 1 other reports, m - 1 are
-clones of one of the two candidate reports, each as likely, and c belong to the rest: reports that the differing record
-may also have given. Of the m candidate reports, a are the first candidate's. Given m and c, the loss exceeds epsilon
-where x = (2a - m)/m is above a threshold linear in c. With t = tanh(epsilon/2), s = tanh(local_epsilon/2), w the
-weight and g the slope,
+clones of one of the two candidate reports, both equally likely, and c belong to the rest: reports that the differing
+record may also have given. Of the m candidate reports, a are the first candidate's. Given m and c, the loss exceeds
+epsilon where x = (2a - m)/m is above a threshold linear in c. With t = tanh(epsilon/2), s = tanh(local_epsilon/2), w
+the weight and g the slope,
 
     delta = w (1 + e^epsilon) E E[(x - t (1/s + g c/m))_+ | m, c],   a ~ Bin(m, 1/2),
 
@@ -29,9 +29,9 @@ _TAIL_SDS = 9.0  # standard deviations on either side that a window covers; the 
 def relative_slack(trials: jax.Array, prob: jax.Array, rest: jax.Array, log_total: jax.Array) -> jax.Array:
     """Relative error [L] of a sum e^log_total over counts of Bin(trials, prob); `rest` is 1 - prob.
 
-    Three probabilities, 96 ULP and 90 of their logarithms, a tail by 600, log N and one for each of N additions, N up
-    to 18 standard deviations; docs/numerics/clones.md, "Sums over clones". The clone probability errs by 8 ULP, which
-    nine standard deviations from the mean are 72 sqrt(trials prob / rest), or the other way round.
+    It covers three probabilities, 96 ULP and 90 of their logarithms, a tail by 600, log N and one for each of N
+    additions, N up to 18 standard deviations; docs/numerics/clones.md, "Sums over clones". The clone probability errs
+    by 8 ULP, which nine standard deviations from the mean become 72 sqrt(trials prob / rest), or the other way round.
     """
     spread = xp.sqrt(trials * xp.minimum(prob, rest))
     return ULP * (3072.0 + 96.0 * xp.abs(log_total) + 18.0 * xp.sqrt(trials) + 128.0 * spread)
@@ -46,7 +46,7 @@ class ComponentPair(NamedTuple):
       other_prob: 1 - clone_prob - rest_prob, to its own relative accuracy.
       weight: w.
       slope: g.
-      local_epsilon: that of the two candidate reports; inf where their supports differ.
+      local_epsilon: the local epsilon between the two candidate reports; inf where their supports differ.
     """
 
     clone_prob: jax.Array
@@ -60,8 +60,9 @@ class ComponentPair(NamedTuple):
 def k_ary_blanket_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> ComponentPair:
     """The pair [L] of k-ary randomized response, whose uniform part is split over all k values.
 
-    Upper bound for every data set, k >= 2: an extension of Feldman, McMillan & Talwar 2021, Theorem 4.1, verified by
-    enumeration (CL-S10). Its divergence is below that of Corollary 4.2's pair, `k_ary_three_component_pair`.
+    It gives an upper bound for every data set, k >= 2: an extension of Feldman, McMillan & Talwar 2021, Theorem 4.1,
+    verified by enumeration (CL-S10). Its divergence is below that of Corollary 4.2's pair,
+    `k_ary_three_component_pair`.
     """
     growth = xp.expm1(local_epsilon)
     single = 1.0 / (growth + num_categories)
@@ -70,11 +71,11 @@ def k_ary_blanket_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> C
 
 
 def component_windows(num_reports: float, clone_prob: float, rest_prob: float) -> tuple[int, int, int]:
-    """Three static ints, powers of two: how many values of m, of c and of a a sum over a pair's counts needs.
+    """Three static ints, powers of two: the numbers of values of m, of c and of a for a sum over a pair's counts.
 
-    Nine standard deviations on either side of the mean; the mass outside is bounded (`mass_outside`), so that smaller
-    windows are certified too, only looser. They are the arguments `num_clones`, `num_rest` and `num_heads` of
-    `jaxacct.papers.clones._pairs.component_delta`; the first alone is that of `mean_component_delta`.
+    They cover nine standard deviations on either side of the mean; the mass outside is bounded (`mass_outside`), so
+    that smaller windows are certified too, only looser. They are the arguments `num_clones`, `num_rest` and `num_heads`
+    of `jaxacct.papers.clones._pairs.component_delta`; the first alone is that of `mean_component_delta`.
     """
 
     def size(variance: float, limit: float) -> int:
@@ -112,12 +113,12 @@ def mass_outside(low: jax.Array, high: jax.Array, trials: jax.Array, prob: jax.A
 
 
 def window_start(mean: jax.Array, trials: jax.Array, size: int) -> jax.Array:
-    """The first of `size` consecutive counts about `mean` [L]: within 0..trials where so many fit."""
+    """The first of `size` consecutive counts about `mean` [L]: within 0..trials where that many fit."""
     return xp.clip(xp.floor(stop_gradient(mean)) - size // 2, 0.0, xp.maximum(trials - size + 1.0, 0.0))
 
 
 class Prepared(NamedTuple):
-    """What both kernels need of a pair, float64 [L], finite in every lane; `valid` says where it means anything."""
+    """The numbers of a pair that both kernels need, float64 [L], finite in every lane, meaningful where `valid`."""
 
     valid: jax.Array
     possible: jax.Array  # whether the divergence is positive
@@ -132,7 +133,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair) -> Prepared:
-    """The numbers [L] from which kernels start, at `epsilon` >= 0; harmless ones where an argument is out of range."""
+    """The numbers [L] from which kernels start, at `epsilon` >= 0; finite dummies where an argument is out of range."""
     possible = (epsilon < pair.local_epsilon) & (pair.weight > 0)
     valid = (epsilon >= 0) & (num_reports >= 1) & (pair.clone_prob > 0) & (pair.rest_prob >= 0) & (pair.other_prob >= 0)
     valid = valid & (pair.weight >= 0) & (pair.local_epsilon >= 0)
@@ -157,7 +158,7 @@ def prepare(epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair) -> 
 
 
 class CountCut(NamedTuple):
-    """Which values of a contribute, fields [W, L]: those of at least `first`, `above` the real threshold by so much."""
+    """The values of a that contribute, fields [W, L]: those from `first` on, `above` more than the real threshold."""
 
     first: jax.Array  # m + 1 for none
     above: jax.Array  # first - threshold; below 0 for a threshold above m + 1

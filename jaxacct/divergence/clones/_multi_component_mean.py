@@ -1,8 +1,8 @@
 """The divergence of the pairs of `jaxacct.divergence.clones._multi_component` in a single sum, for many reports.
 
-Given m, the expectation is convex in c, the number of reports that belong to the rest. Taken at the mean of c it is a
-lower bound, and the exact value where c is certain (k-ary randomized response when nobody else holds the two values,
-CL-S10). What the spread of c adds is
+Given m, the expectation is convex in c, the number of reports that belong to the rest. Its value at the mean of c is a
+lower bound, and exact where c is deterministic (k-ary randomized response when nobody else holds the two values,
+CL-S10). The contribution of the spread of c is given by
 
     E[(x_a - u(c))_+] = (x_a - u(E c))_+ + (t g / m) E[(c - c_a)_+ or (c_a - c)_+],   u(c_a) = x_a,
 
@@ -31,15 +31,16 @@ from jaxacct.special._fair_coins import SMALL_TOSSES, log_fair_pmf, small_tail_r
 from jaxacct.special._namespace import cond, fori_loop, stop_gradient, xp
 
 # Values of a on either side of the threshold at which the spread of c is bounded one by one; further ones are bounded
-# together. Fewer are certified too, only looser.
+# together. With fewer the bounds are certified too, only looser.
 _MOST_NEIGHBOURS = 256.0
 
 
 def k_ary_elsewhere_pair(local_epsilon: jax.Array, num_categories: jax.Array) -> ComponentPair:
     """The pair [L] of k-ary randomized response where no other record holds the two values in question; k >= 3.
 
-    Lower bound on the divergence for the worst data set (CL-S10): with the other k - 2 values lumped together, every
-    other report is a clone with probability 2r, r = 1/(E+k-1), or else belongs to the rest. Exact for k = 3.
+    It gives a lower bound on the divergence for the worst data set (CL-S10): with the other k - 2 values lumped
+    together, every other report is a clone with probability 2r, r = 1/(E+k-1), or else belongs to the rest. It is exact
+    for k = 3.
     """
     growth = xp.expm1(local_epsilon)
     single = 1.0 / (growth + num_categories)
@@ -67,7 +68,7 @@ def _fair_tails(k: jax.Array, m: jax.Array) -> tuple[jax.Array, jax.Array, jax.A
 def _profile(
     epsilon: jax.Array, num_reports: jax.Array, pair: ComponentPair, num_clones: int
 ) -> tuple[Ends[jax.Array], jax.Array]:
-    """(the bounds of `mean_component_delta`, d delta / d epsilon), each [L]; the derivative only steers a search."""
+    """(the bounds of `mean_component_delta`, d delta / d epsilon), each [L]; the derivative only guides a search."""
     pre = prepare(epsilon, num_reports, pair)
     trials = pre.trials
     start = window_start(trials * pre.clone_prob, trials, num_clones)
@@ -98,8 +99,8 @@ def mean_component_delta(
     """Lower and upper ends [L] of delta at `epsilon` >= 0: the module's formula, by one sum over the number of clones.
 
     Feldman, McMillan & Talwar 2021, Theorem 4.1, both directions. The work is proportional to `num_clones` (static, the
-    first of `component_windows`). For k-ary randomized response the ends are apart by 2e-3, relatively, at n = 2e4 and
-    delta = 1e-7, and by 1e-5 at n = 1e6. They are 0 and 1 where an argument is out of range.
+    first of `component_windows`). For k-ary randomized response the relative distance of the ends is 2e-3 at n = 2e4
+    and delta = 1e-7, and 1e-5 at n = 1e6. They are 0 and 1 where an argument is out of range.
     """
     return _profile(epsilon, num_reports, pair, num_clones)[0]
 
@@ -114,13 +115,13 @@ def mean_component_epsilon(
 ) -> jax.Array:
     """The least epsilon [L] found in [0, highest] at which delta's upper end is at most exp(log_delta); inf if none is.
 
-    Upper bound: delta was evaluated at the answer (`mean_component_delta`).
+    It is an upper bound, since delta was evaluated at the answer (`mean_component_delta`).
 
     Args:
       log_delta: log of the target delta, [L].
       num_reports: n, [L].
-      pair: what dominates the reports, lanes [L].
-      highest: where the search ends, [L].
+      pair: the pair that dominates the reports, lanes [L].
+      highest: the end of the search interval, [L].
       num_clones: static, the first of `component_windows`.
     """
 
@@ -144,7 +145,7 @@ def mean_component_epsilon_below(
 ) -> jax.Array:
     """The largest epsilon [L] found in [0, highest] where the lower end of delta is at least exp(log_delta); 0 if none.
 
-    Lower bound: no smaller epsilon has that delta. Arguments as for `mean_component_epsilon`.
+    It is a lower bound: no smaller epsilon has that delta. Arguments as for `mean_component_epsilon`.
     """
 
     def shortfall(
@@ -162,7 +163,7 @@ def mean_component_epsilon_below(
 def _spread(
     half_drift: jax.Array, variance: jax.Array, cut: CountCut, m: jax.Array, pmf: jax.Array, tail: jax.Array
 ) -> jax.Array:
-    """Upper bounds [W, L] on m/2 times what the spread of c adds to the expectation given m.
+    """Upper bounds [W, L] on m/2 times the contribution of the spread of c to the expectation given m.
 
     This is the sum over a of P[a] h D(|a - cut| / h), with h the half drift and D(d) the bound on E[(c - E c - d)_+].
     P[a] is log-concave. It is replaced by its geometric continuation, which lies above it, from the first contributing

@@ -4,7 +4,7 @@
     P = (A + D, C - A + 1 - D),  Q = (A + 1 - D, C - A + D)
 
 (V. Feldman, A. McMillan, K. Talwar, "Hiding Among the Clones", Theorem 3.2; local_epsilon = inf: Lemma 3.3's pair).
-With m = C + 1, a ~ Bin(m, 1/2) and x = (2a - m)/m: dP/dQ = (1 + s x)/(1 - s x), s = tanh(local_epsilon/2). The pair is
+With m = C + 1, a ~ Bin(m, 1/2) and x = (2a - m)/m, dP/dQ = (1 + s x)/(1 - s x), s = tanh(local_epsilon/2). The pair is
 symmetric, so both directions of every divergence agree.
 """
 
@@ -20,7 +20,7 @@ from jaxacct.special._namespace import cond, stop_gradient, xp
 
 
 class ClonesPair(NamedTuple):
-    """The pair at one threshold epsilon >= 0, float64 [L]: what every way of computing its divergence starts from.
+    """The pair at one threshold epsilon >= 0, float64 [L]: the numbers from which every computation of delta starts.
 
     The divergence is E[(2/m) (a A - (m - a) B)_+], with A = P[D = 1] - e^eps P[D = 0] and B = e^eps P[D = 1] -
     P[D = 0]. An outcome contributes if x > u = (B - A)/(A + B). Sums are kept as multiples of e^log_unit, so that none
@@ -90,7 +90,7 @@ class CountWindow(NamedTuple):
 def count_window(pair: ClonesPair, size: int) -> CountWindow:
     """A window of counts [255 + size, L]: `size` (static) values of m about the mean of C under the law e^{-I C}.
 
-    That is where the divergence comes from. A window that misses much of it is summed only where the contour integral
+    These counts dominate the divergence. A window that misses much of it is summed only where the contour integral
     (`_smooth`) does not apply, which is at a small variance.
     """
     n, p = pair.num_reports, pair.clone_prob
@@ -113,24 +113,24 @@ def count_window(pair: ClonesPair, size: int) -> CountWindow:
 
 
 class WindowSum(NamedTuple):
-    """The divergence from a window of counts, what it lacks, and Q[loss > epsilon]: [L], in the pair's units."""
+    """The divergence from a window of counts, a bound on the rest, and Q[loss > epsilon]: [L], in the pair's units."""
 
     delta: jax.Array  # times e^(log_unit + log_scale)
     missing: jax.Array  # a bound on the rest, times e^(log_unit + log_scale)
     tail: jax.Array  # times e^log_unit
-    blur: jax.Array  # what thresholds that round and the sum's additions may move it by, times e^(log_unit + log_scale)
+    blur: jax.Array  # error by the rounding of thresholds and the sum's additions, times e^(log_unit + log_scale)
 
 
 def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
-    """The divergence [L] from the counts in `window`, with an upper bound on what the other counts add.
+    """The divergence [L] from the counts in `window`, with an upper bound on the contribution of the other counts.
 
     The sum is ``sum_m w_m h_m, h_m = (A + B) (2/m) P[a = k] (f r0 + r1)``. Here k is the least count above m (1 + u)/2,
     f its distance from that, and r0 and r1 are the tail and the excess of Bin(m, 1/2) beyond k, over P[a = k]. All
     terms are positive. Likewise ``Q[L > eps] = sum_m w_m P[a = k] (r0 - s k/m)``.
 
-    Missing: h_m <= 2 A e^{-m I}, so that the counts outside add up to at most 2 A E[e^{-I (C+1)}] P'[C outside], where
-    P' is the binomial law tilted by e^{-I C}, and its mass outside is below Chernoff's bound. Infinite where the window
-    is not summed.
+    The rest: h_m <= 2 A e^{-m I}, so that the counts outside add up to at most 2 A E[e^{-I (C+1)}] P'[C outside], where
+    P' is the binomial law tilted by e^{-I C}, and its mass outside is below Chernoff's bound. The bound is infinite
+    where the window is not summed.
     """
     none = xp.zeros_like(window.first)
     nothing = WindowSum(none, xp.full_like(none, xp.inf), none, none)
@@ -140,7 +140,7 @@ def window_sum(pair: ClonesPair, window: CountWindow) -> WindowSum:
 
 def _summed(pair: ClonesPair, window: CountWindow) -> WindowSum:
     m = window.counts
-    # either way of finding k keeps the digits of the smaller part; a tie lost to rounding contributes nothing
+    # each way of computing k preserves the digits of the smaller part; a tie lost to rounding contributes nothing
     wide = pair.threshold < 0.5
     from_middle = xp.floor(0.5 * (m + pair.threshold * m)) + 1.0
     k = xp.where(wide, from_middle, m - xp.maximum(xp.ceil(m * pair.half_gap) - 1.0, 0.0))

@@ -1,6 +1,6 @@
 """Privacy profile of the clones pair: certified brackets of delta at epsilon and of epsilon at delta.
 
-Two ways of computing delta meet in every answer, and the tighter end of each wins: the sum over every count in a static
+Two ways of computing delta are combined, and for each end the tighter one is used: the sum over every count in a static
 window (`_pair`), and one contour integral whose work does not depend on n (`_smooth`).
 """
 
@@ -31,9 +31,9 @@ from jaxacct.special._namespace import cond, is_jax, stop_gradient, while_loop, 
 _DEVIATIONS = 9.5  # standard deviations that a window covers; Chernoff's bound on the mass outside is then 1e-19
 # From this epsilon on, terms may underflow: an upper bound stays that of 500, a lower bound becomes 0.
 MAX_EPSILON = 500.0
-_SMOOTH_STEPS = 2  # first steps of a search for epsilon: they use the contour's centre only, and only steer
+_SMOOTH_STEPS = 2  # first steps of a search for epsilon: they use the contour's centre only, and certify nothing
 _NONE_OUTSIDE, _SURE = 1e-16, 1e-9  # mass outside the counts, and relative width, with which their sums alone suffice
-_CHEAP = 1024  # counts from which on the first steps are left to the contour nevertheless
+_CHEAP = 1024  # counts from which on the first steps use the contour nevertheless
 _MAX_STEPS = 64  # of a search for epsilon: where it ends, the certified points found so far are the answer
 
 TRACED_WINDOW = 1024
@@ -46,15 +46,16 @@ WIDEST_WINDOW = 2**19
 def lane_bytes(*, window: int) -> int:
     """Bytes of one lane, an int, for `Kernel`.
 
-    Chunks of lanes are then such that an array of one value for each count and lane stays in the cache, half a MiB.
+    Chunks of lanes are sized by it so that an array of one value for each count and lane stays in the cache, half a
+    MiB.
     """
     return 1024 * max(window, 2048)
 
 
 class ProfileEnds(NamedTuple):
-    """Two ends of log delta, and the log of about Q[loss > epsilon], each [L].
+    """Two ends of log delta, and approximate log Q[loss > epsilon], each [L].
 
-    The latter steers searches and gives slopes.
+    The latter guides searches and gives slopes.
     """
 
     log_delta: Ends[jax.Array]
@@ -64,9 +65,9 @@ class ProfileEnds(NamedTuple):
 def window_for(num_reports: Any, clone_prob: Any, *, max_window: int = 4096) -> int:
     """A static int, a power of two: the window for `clones_delta` of concrete arrays of pairs.
 
-    Wide enough for every pair for which some window up to `max_window` suffices; their brackets are exact to 1e-11 or
-    better. The other pairs have n p (1 - p) > (max_window / 20)^2, and the contour's bracket is narrow there: at
-    max_window = 4096, 3e-6 of delta near epsilon = 0, and 1e-6 or better from delta(0) / 2 down.
+    It is wide enough for every pair for which some window up to `max_window` suffices; their brackets are exact to
+    1e-11 or better. The other pairs have n p (1 - p) > (max_window / 20)^2, and the contour's bracket is narrow there:
+    at max_window = 4096, 3e-6 of delta near epsilon = 0, and 1e-6 or better from delta(0) / 2 down.
     """
     n, p = np.broadcast_arrays(np.asarray(num_reports, np.float64), np.asarray(clone_prob, np.float64))
     # the window moves with epsilon, to a mean as low as p / (2 - p) of n: the largest variance on the way
@@ -87,8 +88,8 @@ def clones_delta(
 
     Feldman, McMillan & Talwar 2021, Theorem 3.2 (CL-S2): with clone_prob = e^{-local_epsilon} the upper end is an upper
     bound for n shuffled reports of any local_epsilon-DP randomizers, replace-one adjacency; the lower end is one for
-    the pair only. With local_epsilon = inf and any clone_prob it is the pair of Lemma 3.3. A lane whose counts `window`
-    does not hold is answered by the contour alone; where that fails too, by the bounds of randomized response and
+    the pair only. With local_epsilon = inf and any clone_prob it is the pair of Lemma 3.3. For a lane whose counts do
+    not fit into `window` the contour alone is used; where that fails too, the bounds of randomized response and
     Chernoff above and 0 below.
 
     Relative width of the bracket: 1e-12 + 4e-14 |log delta| where every count is summed (the rounding booked; measured
@@ -99,7 +100,7 @@ def clones_delta(
       num_reports: n >= 1, [L].
       clone_prob: p in [0, 1], [L].
       local_epsilon: >= 0, or inf, [L]: that of the differing report's own randomized response.
-      window: static, how many counts are summed one by one, a power of two (`window_for`).
+      window: static, the number of counts that are summed one by one, a power of two (`window_for`).
     """
     size = xp.abs(epsilon)
     pair = clones_pair(xp.minimum(size, MAX_EPSILON), num_reports, clone_prob, local_epsilon)
@@ -112,7 +113,7 @@ def clones_delta(
     # log(e^A + e^B), weights a and b = 1 - a: A errs by 4 ULP |A| and 5, B by one |B|, a |A| <= |ends| + 1/e, as for B;
     # logaddexp adds 4 ULP of log 2 and one of each operation: 6 |ends| + 12 at most
     slack = 18.0 * ULP * (1.0 + xp.abs(ends))
-    # P[L > e] = delta + e^e Q[L > e], and the two laws of the loss mirror each other
+    # P[L > e] = delta + e^e Q[L > e], and the two laws of the loss are mirror images of each other
     log_p = xp.logaddexp(at.log_delta.upper, safe + at.log_tail)
     log_delta = Ends(
         xp.where(negative, ends[0] - slack[0], lower),
@@ -122,7 +123,7 @@ def clones_delta(
 
 
 def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.Array) -> ProfileEnds:
-    """The brackets of both ways of computing delta, intersected, [L]; what rounding can do is added here."""
+    """The intersection of the brackets of both ways of computing delta, [L]; rounding errors are added here."""
     lower, low_contour = exact.delta - exact.blur, smooth.delta - error
     upper, contour = exact.delta + exact.missing + exact.blur, smooth.delta + error
     use_low_contour, use_contour = low_contour > lower, contour < upper
@@ -134,7 +135,7 @@ def _bracket(pair: ClonesPair, exact: WindowSum, smooth: SmoothSum, error: jax.A
     log_contrast = xp.log(pair.contrast)
     log_sum = pair.log_scale - log_contrast
     by_sum = ULP * (2048.0 - 170.0 * pair.log_unit + 96.0 * xp.abs(logs[:2] - pair.log_unit) + 10.0 * log_sum)
-    # beside what `smooth_error` holds: 4 of a logarithm, sums; log_scale errs by 10 log_sum, 5 and 5 |log_contrast|
+    # in addition to `smooth_error`: 4 of a logarithm, sums; log_scale errs by 10 log_sum, 5 and 5 |log_contrast|
     by_contour = ULP * (64.0 + 8.0 * xp.abs(logs[:2] - pair.log_unit) + 4.0 * xp.abs(logs[:2]))
     by_contour = stop_gradient(by_contour + ULP * (12.0 * log_sum + 8.0 * xp.abs(log_contrast)))
     by_sum = stop_gradient(by_sum)
@@ -156,8 +157,8 @@ def clones_epsilon(
 ) -> Ends[jax.Array]:
     """Lower and upper ends [L] of the clones pair's epsilon at delta, both directions; in [0, local_epsilon].
 
-    Feldman, McMillan & Talwar 2021, Theorem 3.2 (CL-S2); arguments and regime as for `clones_delta`, with `log_delta`
-    the log of the target. Each end is a point at which the divergence was evaluated and lies on the safe side of the
+    Feldman, McMillan & Talwar 2021, Theorem 3.2 (CL-S2); arguments and regime are those of `clones_delta`, with
+    `log_delta` the log of the target. At each end the divergence was evaluated and found to be on the safe side of the
     target. Derivatives are those of the exact root, -(d log delta / d parameter) / (d log delta / d epsilon).
     """
     params = log_delta, num_reports, clone_prob, local_epsilon
@@ -191,7 +192,7 @@ def clones_epsilon(
 
 @functools.lru_cache(maxsize=64)
 def _solved(*params: float, window: int) -> Ends[Any]:
-    """`_solve` of one lane on the host; remembered, since both ends of an interval ask for it."""
+    """`_solve` for one lane on the host; cached, since both ends of an interval need it."""
     lanes: Any = [np.array([x]) for x in params]
     return _solve(*lanes, window=window)
 
@@ -214,7 +215,7 @@ class _Search(NamedTuple):
 def _solve(
     log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> Ends[jax.Array]:
-    """Lower and upper ends [L] of epsilon: Newton's steps on log delta inside a bracket of certified points.
+    """Lower and upper ends [L] of epsilon, by Newton steps on log delta inside a bracket of certified points.
 
     The first steps use the centre of the contour's bracket alone; at the end one point on either side of the root is
     probed.
@@ -235,7 +236,7 @@ def _both_ways(
 ) -> tuple[WindowSum, SmoothSum, jax.Array]:
     """The divergence by sums over counts and by the contour, and an upper bound on the error of the latter, [L].
 
-    Only the contour's centre unless `refine`; if `refine`, only the sums where `by_counts`.
+    Unless `refine`, only the contour's centre is computed; if `refine`, only the sums where `by_counts`.
     """
     none, unknown = xp.zeros_like(pair.threshold), xp.full_like(pair.threshold, xp.inf)
     if by_counts and refine:
@@ -286,7 +287,7 @@ def _search(
         doubt = (0.02 * width + residual * residual) / slope + 4e-16 * x
         tight = close & (residual * residual < 0.5 * width + 1e-14)
         least, most = xp.maximum(short, 0.0), xp.minimum(long, high)
-        enough = 2.5 * doubt + 1e-13 * x  # one more evaluation for less would not be worth its time
+        enough = 2.5 * doubt + 1e-13 * x  # another evaluation for a smaller gain is not worth its time
         upper_done = (tight & (high <= upper_root + enough)) | (high - least <= 4e-16 * least)
         lower_done = (tight & (low >= lower_root - enough)) | (most - low <= 4e-16 * low)
         upper_done, lower_done = upper_done | (least >= MAX_EPSILON), lower_done | (low >= MAX_EPSILON)
@@ -318,9 +319,9 @@ def _search(
 def _gaussian_root(
     log_delta: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array
 ) -> jax.Array:
-    """About the root [L] in the Gaussian limit, mu = 2 s sqrt(E[1/m]): delta ~ mu E[(N - a)_+], eps = mu (a + mu/2).
+    """Approximate root [L] in the Gaussian limit, mu = 2 s sqrt(E[1/m]): delta ~ mu E[(N - a)_+], eps = mu (a + mu/2).
 
-    Not a bound: a search starts here.
+    It is no bound, but the starting point of a search.
     """
     n, p = num_reports, xp.clip(clone_prob, 1e-16, 1.0 - 1e-16)
     mean_inverse = -xp.expm1(n * xp.log1p(-p)) / (n * p)

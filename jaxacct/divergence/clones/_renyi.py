@@ -1,4 +1,4 @@
-"""Renyi divergence of the clones pair at real orders, bracketed, with work that does not grow with the reports.
+"""Both ends of the clones pair's Renyi divergence at real orders, with work that does not grow with the reports.
 
 With M = order - 1 and, for an outcome (a, b) of the pair, loss t = log((a + e b) / (b + e a)), e = e^-local_epsilon:
 
@@ -27,7 +27,7 @@ _MAX_LOCAL_EPSILON = 500.0  # beyond, only the bounds of a single report are giv
 _ROWS, _COLUMNS = 8, 32  # counts m, and values of b, of one tile: the outcomes that are summed at a time
 _LARGEST_GRID = 2.0**26  # outcomes; a pair that needs more gets the bounds of a single report
 _MOST_TERMS = 2.0**28  # outcomes times orders, some three seconds: the same
-_LEAST_POWER = 2.0**-60  # M at order 1, where psi / M is that of the Kullback-Leibler divergence to the last digit
+_LEAST_POWER = 2.0**-60  # M at order 1: there psi / M equals that of the Kullback-Leibler divergence to the last digit
 
 
 def clones_rdp(
@@ -39,11 +39,11 @@ def clones_rdp(
     upper bound for n shuffled reports of any local_epsilon-DP randomizers, replace-one adjacency; the lower end is one
     for the pair only.
 
-    Relative width 1e-12 + 5e-14 (order - 1) local_epsilon and less, nearly all of it the rounding booked: values are
-    within 3e-14 of references to n = 1e8 and order 10,000. Never above the divergence of one report alone, which is the
-    answer where local_epsilon > 500 or the grid would exceed 7e7 outcomes, or 3e8 outcomes times orders (about:
-    e^-local_epsilon n and (order - 1) local_epsilon both beyond 1e5). Both ends are monotone in the order. Outside the
-    domain they are 0 and inf.
+    The relative width is at most 1e-12 + 5e-14 (order - 1) local_epsilon, nearly all of it the rounding booked: values
+    are within 3e-14 of references up to n = 1e8 and order 10,000. The upper end is never above the divergence of one
+    report alone, which is the answer where local_epsilon > 500 or the grid would exceed 7e7 outcomes, or 3e8 outcomes
+    times orders (approximately: e^-local_epsilon n and (order - 1) local_epsilon both beyond 1e5). Both ends are
+    monotone in the order. Outside the domain they are 0 and inf.
 
     Args:
       orders: static, each >= 1, in any order.
@@ -66,7 +66,7 @@ def clones_rdp(
     size = grid.num_rows * grid.num_columns(grid.first_row + grid.row_step * grid.num_rows)
     summed = summed & (size <= min(_LARGEST_GRID, _MOST_TERMS / len(orders)))
     grid = grid._replace(num_rows=xp.where(summed, grid.num_rows, 0.0))
-    # lane by lane: each takes its own time, and the memory is that of one
+    # lane by lane: each takes only its own time, and the memory is that of a single one
     log_excess = lane_map(lambda lane: _log_excess(powers[:, 0], lane), _Lane(grid, n, p, local)).T
     # docs/numerics/clones.md, "Sums over clones": of the loss and of the weights, M times over, of 8 additions for each
     # tile
@@ -85,7 +85,7 @@ def clones_rdp(
 
 
 def _monotone(orders: Sequence[float], bracket: Ends[jax.Array]) -> Ends[jax.Array]:
-    """The bracket [A, L], each end as tight as it is because the divergence rises with the order."""
+    """The bracket [A, L], each end tightened by the monotonicity of the divergence in the order."""
     rising = np.argsort(np.asarray(orders), kind="stable")
     back = np.argsort(rising, kind="stable")
     lower = cummax(bracket.lower[rising])[back]
@@ -135,7 +135,7 @@ def _log_excess(powers: jax.Array, lane: _Lane) -> jax.Array:
         blocks = xp.ceil(grid.num_columns(last) / _COLUMNS).astype(xp.int32)
         return fori_loop(0, blocks, lambda k, state: next_tile(row, (k * _COLUMNS).astype(xp.float64), state), state)
 
-    zero = 0.0 * lane.num_reports  # of the lane's kind, which says whose loops these are
+    zero = 0.0 * lane.num_reports  # an array of the lane's kind (NumPy or JAX), which decides whose loops are used
     none = xp.zeros(_ROWS * _COLUMNS) + zero
     start = Outcomes(none - xp.inf, none), _Sums(xp.full_like(powers, -1e5) + zero, xp.zeros_like(powers) + zero)
     blocks = xp.ceil(grid.num_rows / _ROWS).astype(xp.int32)

@@ -1,28 +1,28 @@
-"""Which outcomes of the clones pair are summed for its Renyi divergence, and what the others can add.
+"""The outcomes of the clones pair that are summed for its Renyi divergence, and bounds on the others' contribution.
 
-An outcome is (m, b): m = C + 1 reports that count, b of them on the second label, a = m - b on the first. Under the
-mean law W of the pair, m - 1 ~ Bin(n - 1, p) and b | m ~ Bin(m, 1/2). What is summed is W psi, where with M = order - 1
+An outcome is (m, b): m = C + 1 relevant reports, b of them with the second label, a = m - b with the first. Under the
+mean law W of the pair, m - 1 ~ Bin(n - 1, p) and b | m ~ Bin(m, 1/2). The summands are W psi, where with M = order - 1
 
     phi = (1+u)^order (1-u)^-M,  u = s (a-b)/m,  s = tanh(local_epsilon/2),    psi = (phi(u) + phi(-u))/2 - 1.
 
-Left out, with S = E phi = e^(M D):
+The outcomes left out contribute, with S = E phi = e^(M D):
 
-* m > m_hi: at most E psi P[m > m_hi], for E[psi | m] falls with m (a mean of m signs, a convex function of it).
-* a and b both below a_lo: at most S P[a < a_lo]. W is totally positive in (a, -b), hence those are associated, and phi
-  rises with both.
+* m > m_hi: at most E psi P[m > m_hi], since E[psi | m] decreases in m (a convex function of a mean of m signs).
+* a and b both below a_lo: at most S P[a < a_lo]. W is totally positive in (a, -b), hence these are associated, and phi
+  increases in both.
 * b < b_lo where m <= m_hi: in slices, P[b < top] 2 phi at the end (bottom, m_hi).
 * m < m_lo: the two cases before if m_lo <= a_lo + b_lo; else at most P[m < m_lo] 2 e^(M local_epsilon).
 
-Where the counts are large, sums take every `step`-th m, or b. For a function f on a line with |f(x + i y)| <=
-e^(k y^2 / 2) f(x) such a sum is that over the integers within 2 / sinh(2 pi^2 / (step^2 k)) of itself, and a multiple
-of f at the ends (the trapezoidal rule's contour integral; the sum over the integers is step = 1). Here
-1 / |Gamma(1+x+iy)| <= e^(y^2 / (2x+1)) / Gamma(1+x), and of phi:
+Where the counts are large, sums take every `step`-th m, or b. For a function f on a line with
+|f(x + i y)| <= e^(k y^2 / 2) f(x) such a sum equals that over the integers up to 2 / sinh(2 pi^2 / (step^2 k)) of
+itself and a multiple of f at the ends (the trapezoid rule's contour integral; the sum over the integers is step = 1).
+Here 1 / |Gamma(1+x+iy)| <= e^(y^2 / (2x+1)) / Gamma(1+x), and of phi:
 
 * along b, the mean of phi(u) and phi(-u) is sqrt(1-u^2) cosh((2M+1) atanh u): k = 1/a + 1/b + (1/a^2 + 1/b^2)/2;
 * along m, phi = U^order V^-M / m with U = (1+s) a + (1-s) b and V = (1-s) a + (1+s) b, so that
   k = 1/a + 1/(n-m) + (1 + 8 s M/(1+s)^2) / a^2.
 
-None of it depends on the order but the last term. For orders below 2 all errors carry a factor M (Schwarz's lemma).
+Only the last term depends on the order. For orders below 2 all errors carry a factor M (Schwarz's lemma).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from jaxacct.special._namespace import stop_gradient, xp
 
 _DIGITS = 40.0  # natural logarithms: windows and steps are chosen for errors of e^-40 of the smallest divergence
 _NUM_SLICES = 96  # slices in which the outcomes below the grid are bounded: more let the grid start a little later
-_LEAST_STRIDED = 16.0  # counts from which only every `step`-th is summed; the errors of that are bounded
+_LEAST_STRIDED = 16.0  # counts from which on only every `step`-th is summed; the resulting errors are bounded
 
 
 class OutcomeGrid(NamedTuple):
@@ -57,7 +57,7 @@ class OutcomeGrid(NamedTuple):
     log_missing: jax.Array  # b below `lowest`: an upper bound at the highest order, as a multiple of min(1, M)
 
     def num_columns(self, row: jax.Array) -> jax.Array:
-        """How many values of b each row m has."""
+        """The number of values of b in each row m."""
         strided = xp.floor((0.5 * row - self.lowest) / self.step + 1.0)
         return xp.maximum(xp.where(self.strided, strided, xp.ceil(0.5 * row) - self.lowest), 0.0)
 
@@ -72,7 +72,8 @@ def outcome_grid(
 ) -> OutcomeGrid:
     """The outcomes to sum, scalars or [L], for all orders up to `top_order` (static); constant under differentiation.
 
-    Its `log_relative_error` and `log_missing` bound what the other outcomes add: they are part of the certificate.
+    Its `log_relative_error` and `log_missing` bound the contribution of the other outcomes: they are part of the
+    certificate.
     """
     n, p, local = stop_gradient((num_reports, clone_prob, local_epsilon))
     power = max(top_order, 2.0) - 1.0
@@ -132,7 +133,7 @@ def _lowest(
     digits: jax.Array,
     power: float,
 ) -> tuple[jax.Array, jax.Array]:
-    """(b_lo, log of what b < b_lo adds): the largest b_lo found for which that is below e^-digits, or 0.
+    """(b_lo, log of the contribution of b < b_lo): the largest b_lo found for which that is below e^-digits, or 0.
 
     The outcomes below are bounded in slices, between candidates at geometric distances from the mean of b, with
     P[b < x] <= P[Bin(n - 1, p/2) < x].

@@ -1,4 +1,4 @@
-"""The hockey-stick divergence of the clones pair as one contour integral: work that does not grow with n.
+"""The hockey-stick divergence of the clones pair by one contour integral, with work that does not grow with n.
 
 Weighting a count m by 1/m turns Bin(n - 1, p) into Bin(n, p). So with Z the sum of n independent variables, each
 1 - u or -1 - u with probability p/2 and 0 with probability 1 - p,
@@ -6,8 +6,8 @@ Weighting a count m by 1/m turns Bin(n - 1, p) into Bin(n, p). So with Z the sum
     delta(eps) = (A + B) / (n p) E[Z_+],    E[Z_+] = (1 / 2 pi i) int phi(z)^n dz / z^2   over Re z = lam > 0,
     phi(z) = 1 - p + p e^{-u z} cosh z.
 
-The integrand has one large peak, of width 1 / sd(Z), and smaller ones near Im z = pi j, j = +-1, +-2, ..: the trace of
-the lattice that Z lives on. The first is summed, the others are bounded.
+The integrand has one large peak, of width 1 / sd(Z), and smaller ones near Im z = pi j, j = +-1, +-2, .., which stem
+from the lattice that supports Z. The first is summed, the others are bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUM_PEAKS = 2048  # peaks that are bounded one by one; all further ones are bou
 
 
 class SmoothSum(NamedTuple):
-    """The divergence and Q[loss > epsilon], each [L] in the pair's units, and the rule that gave them."""
+    """The divergence and Q[loss > epsilon], each [L] in the pair's units, and data of the rule for `smooth_error`."""
 
     delta: jax.Array  # times e^(log_unit + log_scale)
     tail: jax.Array  # times e^log_unit
@@ -67,8 +67,7 @@ def _log_phi(pair: ClonesPair, lam: jax.Array) -> tuple[jax.Array, jax.Array, ja
 def _saddle(pair: ClonesPair) -> Saddle:
     """The contour's place [L] near the least lam^-2 phi(lam)^n, where Z's tilted mean would be 2 / lam.
 
-    The moments of Z at atanh(u), where its tilted mean is 0, give lam to the accuracy that is needed: any lam > 0 is
-    certified.
+    The moments of Z at atanh(u), where its tilted mean is 0, give lam accurately enough: any lam > 0 is certified.
     """
     n, p, u, gap = pair.num_reports, pair.clone_prob, pair.threshold, 2.0 * pair.half_gap
     centre = 0.5 * (xp.log1p(u) - xp.log(gap))
@@ -79,7 +78,7 @@ def _saddle(pair: ClonesPair) -> Saddle:
     half = 0.5 * p * xp.exp(-u * lam - log_phi)
     up, down = half * (1.0 + cosh_less_one + sinh), half / (1.0 + cosh_less_one + sinh)
     still = (1.0 - p) * xp.exp(-log_phi)
-    # either way of finding the mean keeps the digits of the smaller jump
+    # each way of computing the mean preserves the digits of the smaller jump
     mean = xp.where(u < 0.5, 2.0 * half * (sinh - u - u * cosh_less_one), up * gap - down * (1.0 + u))
     variance = still * (up * gap * gap + down * xp.square(1.0 + u)) + 4.0 * up * down
     return Saddle(lam, log_phi, still, up, down, mean, variance)
@@ -88,7 +87,7 @@ def _saddle(pair: ClonesPair) -> Saddle:
 def smooth_sum(pair: ClonesPair) -> SmoothSum:
     """The divergence [L] by the midpoint rule over the first peak of the contour integral; see the module.
 
-    Close to the divergence where n p (1 - p) is large and u is not near 1; `smooth_error` bounds the distance.
+    It is close to the divergence where n p (1 - p) is large and u is not near 1; `smooth_error` bounds the distance.
     """
     n, p = pair.num_reports, pair.clone_prob
     at = _saddle(pair)
@@ -141,13 +140,13 @@ def smooth_error(pair: ClonesPair, smooth: SmoothSum) -> jax.Array:
     1. The rule's own error, by Poisson summation, with D = 2 pi / step:
        ``sum_j e^{-lam j D} E(Z + j D)_+ + e^{lam j D} E(Z - j D)_+``; the first <= e^{-lam j D} (j D + sd Z), since
        E Z <= 0; the second <= e^{-t j D} phi(lam + t)^n / (e (lam + t)) for any t > 0.
-    2. What lies beyond the nodes. With w0, w+, w- the weights of phi's terms at lam, |phi(lam + i y)/phi(lam)|^n <=
-       e^{-n g}, ``g = w0 w+ (1 - cos (1 - u) y) + w0 w- (1 - cos (1 + u) y) + w+ w- (1 - cos 2 y)``.
-       On pi (j - 1/2) <= y <= pi (j + 1/2), either one of the first two angles is more than 1 away from 2 pi Z and
-       g > .4596 w0 min(w+, w-), or every 1 - cos a >= .354 a^2 and g >= .354 (V (y - y_j)^2 + K psi_j^2), psi_j the
-       distance of pi (1 - u) j from 2 pi Z, V the variance, K = 4 w0 w+ w- / V. A sum over nodes of a function with one
-       peak is at most its integral and one peak.
-    3. What the sum over the nodes itself errs by: `_rounding`.
+    2. The part beyond the nodes. With w0, w+, w- the weights of phi's terms at lam,
+       |phi(lam + i y)/phi(lam)|^n <= e^{-n g}, ``g = w0 w+ (1 - cos (1 - u) y) + w0 w- (1 - cos (1 + u) y) + w+ w-
+       (1 - cos 2 y)``. On pi (j - 1/2) <= y <= pi (j + 1/2), either one of the first two angles is more than 1 away
+       from 2 pi Z and g > .4596 w0 min(w+, w-), or every 1 - cos a >= .354 a^2 and g >= .354 (V
+       (y - y_j)^2 + K psi_j^2), psi_j the distance of pi (1 - u) j from 2 pi Z, V the variance, K = 4 w0 w+ w- / V. A
+       sum over nodes of a function with one peak is at most its integral plus one peak value.
+    3. The rounding error of the sum over the nodes: `_rounding`.
     """
     pair, smooth = stop_gradient((pair, smooth))
     n, p, u, at, step = pair.num_reports, pair.clone_prob, pair.threshold, smooth.saddle, smooth.step

@@ -1,4 +1,4 @@
-"""Hypothesis testing on the clones pair: its trade-off function, and the Gaussian trade-off function below it.
+"""The trade-off function of the clones pair, and a Gaussian trade-off function below it.
 
 The trade-off function T(a) is the least type II error of a test at type I error a. It is convex, piecewise linear, its
 own inverse, and the envelope of lines given by the divergence: ``T(a) = max_eps 1 - delta(eps) - e^eps a``. So every
@@ -19,9 +19,9 @@ from jaxacct.special import ULP, log1mexp, logexpm1, normal_upper_quantile, up
 from jaxacct.special._namespace import fori_loop, stop_gradient, xp
 
 _NUM_HALVINGS = 56  # of the interval of epsilons; fewer are certified too, only looser
-# Absolute rounding error of a line's height, subtracted: part of the certificate. Where the height is positive, delta
-# and e^eps a, or what multiplies e^-eps, add up to 1 at most; each exponential errs by 4 ULP of itself, a product by
-# one, differences from 1 by one each, and so does taking this off: 8 ULP.
+# Absolute rounding error of a line's height, which is subtracted: part of the certificate. Where the height is
+# positive, delta and e^eps a, or the factor of e^-eps, add up to 1 at most; each exponential errs by 4 ULP of itself, a
+# product by one, differences from 1 by one each, and so does the subtraction of this number: 8 ULP.
 _ROUNDING = 10.0 * ULP
 _BATCH = 64  # intervals of epsilon that are halved in one round of `clones_gdp`
 _MAX_PASSES = 60  # rounds of `clones_gdp`; fewer are certified too, only looser
@@ -40,15 +40,15 @@ class _Search(NamedTuple):
 def clones_tradeoff(
     type_one_error: jax.Array, num_reports: jax.Array, clone_prob: jax.Array, local_epsilon: jax.Array, *, window: int
 ) -> jax.Array:
-    """Type II errors T(a) [L] at type I errors a, lower bounds, for tests of P against Q or Q against P: they agree.
+    """Lower bounds on type II errors T(a) [L] at type I errors a, for tests of P against Q or Q against P: they agree.
 
-    A lower bound for every protocol that the pair dominates (Feldman, McMillan & Talwar 2021, Theorem 3.2), replace-one
-    adjacency; within 4e-12 of T where `clones_delta` sums every count. In [0, 1]; 0 outside 0 <= a <= 1. Arguments as
-    for `clones_delta`. (Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model: Enhanced Amplification
-    Bounds", Theorem 1, is about this function; the formulas printed there are for another pair.)
+    They hold for every protocol that the pair dominates (Feldman, McMillan & Talwar 2021, Theorem 3.2), replace-one
+    adjacency, and are within 4e-12 of T where `clones_delta` sums every count. They are in [0, 1], and 0 outside
+    0 <= a <= 1. Arguments as for `clones_delta`. (Chen et al. 2024, "Renyi Differential Privacy in the Shuffle Model:
+    Enhanced Amplification Bounds", Theorem 1, is about this function; the formulas printed there are for another pair.)
 
     The slope of T at a is -e^eps with Q[L > eps] = a; beyond its fixed point T is mirrored, slope -e^{-eps} with
-    P[L > eps] = 1 - a. Either epsilon is found by halving, and the best line of all those met is the answer.
+    P[L > eps] = 1 - a. Either epsilon is found by bisection, and the best of all lines met gives the answer.
     """
     fixed = stop_gradient((type_one_error, num_reports, clone_prob, local_epsilon))
 
@@ -96,17 +96,17 @@ def _vertex_mu(epsilon: jax.Array, log_delta: jax.Array, step: jax.Array, log_de
     log_rise = logexpm1(step)
     log_a = log_delta + log_difference - epsilon - log_rise
     log_power = jnp.minimum(jnp.logaddexp(log_delta, epsilon + log_a), 0.0)
-    # log1mexp errs by 19 ULP of 1 + its size, twice; what it is given, by an ULP, which matters as little as 1 + step;
-    # three sums by an ULP of what they sum
+    # log1mexp errs by 19 ULP of 1 + its size, twice; its argument by an ULP, which matters as little as 1 + step; three
+    # sums by an ULP of their summands
     sizes = jnp.abs(log_delta) + jnp.abs(log_difference) + epsilon + jnp.abs(log_rise) + step
     return _mu(log_a, log_power, 64.0 * ULP * (1.0 + sizes))
 
 
 def _mu(log_a: jax.Array, log_power: jax.Array, slack: jax.Array | float) -> jax.Array:
-    """z(a) - z(1 - b) from log a, which errs by `slack`, and log(1 - b), rounded up; 0 where the point says nothing."""
+    """z(a) - z(1 - b) from log a, which errs by `slack`, and log(1 - b), rounded up; 0 for an uninformative point."""
     flat = ~(log_power > log_a)  # no information there: also for a = 0
     z, error = normal_upper_quantile(log_a, slack)
-    # log(1 - b) errs by no more than log a, and by 16 ULP of what it sums
+    # log(1 - b) errs by no more than log a, and by 16 ULP of its summands
     other, other_error = normal_upper_quantile(log_power, 2.0 * slack)
     mu = up(jnp.maximum(z - other + error + other_error, 0.0), 8)
     return jnp.where(flat, 0.0, jnp.where(jnp.isnan(mu), jnp.inf, mu))
@@ -128,11 +128,11 @@ def clones_gdp(
 ) -> float:
     """A float, the least mu found for which the pair is mu-GDP, rounded up: T >= G_mu there (concrete numbers only).
 
-    Upper bound, replace-one adjacency. The lines of finitely many epsilons bound T from below, and G_mu, which is
-    convex, could only pass above them where two neighbours cross. The intervals with the largest mu are halved until
-    the largest is within `tolerance` (relative) of the mu of a vertex of T itself, or 60 rounds have passed. Often
-    attained at astronomically small delta, so that `window` should fit the pair. +inf if local_epsilon > 500, unless a
-    floor ends the comparison before.
+    It is an upper bound, for replace-one adjacency. The lines of finitely many epsilons bound T from below, and G_mu,
+    which is convex, can exceed them only where two neighbours cross. The intervals with the largest mu are halved until
+    the largest is within `tolerance` (relative) of the mu of a vertex of T itself, or 60 rounds have passed. The
+    largest mu is often attained at an astronomically small delta, so that `window` should fit the pair. The result is
+    +inf if local_epsilon > 500, unless a floor ends the comparison before.
 
     With `delta_floor` > 0 only delta(eps) >= delta_floor is compared: then T >= G_mu - delta_floor.
 
@@ -140,7 +140,7 @@ def clones_gdp(
       num_reports, clone_prob, local_epsilon: floats, as for `clones_delta`.
       window: static, as for `clones_delta`.
       delta_floor: in [0, 1].
-      tolerance: relative; only how tight mu is.
+      tolerance: relative; it affects only how tight mu is.
     """
     if local_epsilon == 0.0:
         return 0.0

@@ -1,8 +1,9 @@
-"""Sums of cosines and of sines over many losses, at equally spaced heights: what complex moments are made of.
+"""Sums of cosines and of sines over many losses, at equally spaced heights, from which complex moments are formed.
 
 For many heights losses are put into bins of half width rho, and e^(iyt) = e^(iyc) e^(iy(t - c)) about a bin's centre c
-is expanded in powers of z x, z = rho y <= pi/4 and x = (t - c)/rho: 18 powers leave out less than an ULP of each
-weight, and sums of their absolute values are at most 2.2 times the weights'. The sums over the centres are transforms.
+is expanded in powers of z x, z = rho y <= pi/4 and x = (t - c)/rho: with 18 powers the truncation error is less than an
+ULP of each weight, and the sum of their absolute values is at most 2.2 times that of the weights. The sums over the
+centres are discrete Fourier transforms.
 """
 
 import math
@@ -15,20 +16,21 @@ from jaxacct.special import rows_times, rows_times_rows
 Real = Any  # NumPy's arrays of float64
 
 _POWERS = 18  # of the expansion in a bin: (pi/4)^18/18! is far below an ULP
-_MANY = 100  # heights from which on bins are used
+_MANY = 100  # number of heights from which on bins are used
 
 
 def num_products(num_losses: float, num_heights: float) -> float:
-    """A float, about how many products the sums take: losses times heights, or some for each power and either one."""
+    """A float, the approximate number of products: losses times heights, or some per power and loss or height."""
     return min(num_losses * num_heights, 4.0 * _POWERS * (num_losses + 4.0 * num_heights))
 
 
 def turned_sums(loss: Real, real: Real, imag: Real, step: float, num: int) -> tuple[Real, Real]:
     """(sum of `real` (cos yt - 1), sum of `imag` sin yt), [N] each, over losses t >= 0 [O], at heights y = k `step`.
 
-    Each errs by at most 4 (O + 64) ULP of the sum of its weights, and by the effect of 3 ULP of an angle. For losses
-    one by one: additions, and four products. For bins: 2.2 for each addition in the fullest and for the transforms, by
-    their norm, and 2.2 (18 + 18 + 8) for powers, their sum and the turn; where that is more, losses go one by one.
+    The error of each is at most 4 (O + 64) ULP of the sum of its weights, plus the effect of 3 ULP of an angle. For
+    losses one by one it comes from additions and four products. For bins it is 2.2 for each addition in the fullest bin
+    and for the transforms, by their norm, and 2.2 (18 + 18 + 8) for powers, their sum and the phase factor; where that
+    is more, losses are summed one by one.
     """
     if num == 1:
         return np.zeros(1), np.zeros(1)
@@ -52,7 +54,7 @@ def _one_by_one(loss: Real, real: Real, imag: Real, step: float, num: int) -> tu
 
 
 def _by_bins(loss: Real, real: Real, imag: Real, step: float, num: int) -> tuple[Real, Real] | None:
-    """By a transform for each power; None where its rounding might be more than is booked
+    """The sums by a transform for each power; None where its rounding might exceed the amount booked
     (docs/numerics/distributions.md, "Composition by FFT").
 
     N = 2^n bins of width 2 pi/(N step) make e^(iyc) an N-th root of 1, so that bins may be counted modulo N.

@@ -1,14 +1,14 @@
-"""Gaussian Markov chains, and their steps on a grid that only spread outward.
+"""Gaussian Markov chains, and their steps on a grid, discretised so that values can only increase.
 
 A chain has covariances u r^h at a distance h on a line; or u (r^h + r^(L-h)) / (1 + r^L) on a circle, where, given the
 first variable X_0, the others are g_b X_0 + Y_b with a chain Y. The value of the remaining steps is V(x) >= 0:
 
-* REMOVE, E (S + .. - c)_+: convex and non-decreasing in x. A step is spread between the nodes around it with its mean
-  in x kept; below the first node it is moved up to it; above the last one it is moved down to it and charged.
-* ADD, E (c - S - ..)_+: convex and non-increasing in e^x, as e^(r x) is concave in e^x. The mean in e^x is kept; above
-  the last node a step is moved down to it; below the first one it is moved up to it and charged.
+* REMOVE, E (S + .. - c)_+: convex and non-decreasing in x. A step is split between the two nodes around it with its
+  mean in x kept; below the first node it is moved up to it; above the last one it is moved down to it and charged.
+* ADD, E (c - S - ..)_+: convex and non-increasing in e^x, since e^(r x) is concave in e^x. The mean in e^x is kept;
+  above the last node a step is moved down to it; below the first one it is moved up to it and charged.
 
-As V >= 0, weights that are too large are on the safe side. They are integrals of positive functions by Gauss's rule.
+Since V >= 0, weights that are too large are on the safe side. They are integrals of positive functions by Gauss's rule.
 """
 
 import math
@@ -21,18 +21,18 @@ from jaxacct._types import Direction
 from jaxacct.special import expm1, gauss_legendre, log_normal_tail
 
 _NUM_NODES = 20  # of Gauss's rule in a cell
-# Of each weight, relative: the rule leaves out less than 1e-15 (docs/numerics/correlated.md), densities err by 2 z^2
-# ULP where z^2 / 2 < 690, Gauss's weights by 2^-46, tails by 32 (1 + z^2) ULP, and sums that weights are used in by
-# 2^10 ULP.
+# Relative error of each weight: that of the rule is below 1e-15 (docs/numerics/correlated.md), densities err by 2
+# z^2 ULP where z^2 / 2 < 690, Gauss's weights by 2^-46, tails by 32 (1 + z^2) ULP, and the sums in which weights are
+# used by 2^10 ULP.
 _WEIGHTS_ERROR = 2.0**-35
-_LEAST_WEIGHT = 1e-90  # what weights are raised to, so that no product of them is below the normal doubles
-_FARTHEST = 37.0  # standard deviations beyond which a tail is less than `_LEAST_WEIGHT` of what it is added to
+_LEAST_WEIGHT = 1e-90  # smaller weights are raised to this, so that no product of them is below the normal doubles
+_FARTHEST = 37.0  # standard deviations beyond which a tail is less than `_LEAST_WEIGHT` of the weight it is added to
 
 
 class Chain(NamedTuple):
-    """A chain of `length` L, `variance` u and `ratio` r, on a circle or a line; and variances beside its own.
+    """A chain of `length` L, `variance` u and `ratio` r, on a circle or a line, and two further parts of the variables.
 
-    Every variable has a part of its own, of variance `white` e, and all have one in common, of variance `shared` a:
+    Every variable has an independent part, of variance `white` e, and all share one part, of variance `shared` a:
     covariances are a + u r^h, variances a + u + e.
     """
 
@@ -87,7 +87,7 @@ def grid(chain: Chain, direction: Direction, fineness: float) -> NDArray[Any]:
 
 
 class Step(NamedTuple):
-    """`weights` [m, n] of the nodes, from each of m starts; `charge` [m], to be added for what leaves the grid."""
+    """`weights` [m, n] of the nodes, from each of m starts; `charge` [m], to be added for paths that leave the grid."""
 
     weights: NDArray[Any]
     charge: NDArray[Any]

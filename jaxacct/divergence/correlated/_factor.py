@@ -1,10 +1,11 @@
-"""Factors of bins that are independent of all else, and one that all share: white and shared parts of a covariance.
+"""Log-normal factors for the white and shared parts of a covariance: one for each bin, and one common to all bins.
 
 * White: a bin's term is multiplied by F = e^(W - e/2), W ~ N(0, e). The value of the remaining steps is convex in the
-  sum S, so that F may be spread between points with its mean kept: 0, where S stays, and others up to a top. Above the
-  top F is lowered to it, which loses at most the mean of (F - top)_+: REMOVE is charged for it, ADD may lose it.
-* Shared: all of R is multiplied by e^(Z - a/2), Z ~ N(0, a). Given the rest s of R, the value is that of an option, in
-  closed form.
+  sum S, so that F may be split between points with its mean kept: 0, where S stays, and others up to a top. Above the
+  top F is lowered to it, which loses at most the mean of (F - top)_+: for REMOVE this is added to the result, for ADD
+  it may be ignored.
+* Shared: all of R is multiplied by e^(Z - a/2), Z ~ N(0, a). Given the rest s of R, the value is that of a
+  Black-Scholes option, in closed form.
 """
 
 import functools
@@ -18,10 +19,11 @@ from jaxacct._types import Direction
 from jaxacct.special import expm1, gauss_legendre, log_normal_tail
 
 _NUM_NODES = 20  # of Gauss's rule in a cell, which is at most `_WIDEST` standard deviations wide
-# Of each weight, relative: as in `_chain`. That of 0 is a difference of two tails, and of the larger one so much.
+# Relative error of each weight, as in `_chain`. The weight of 0 is a difference of two tails: there it is that of the
+# larger one.
 _WEIGHTS_ERROR = 2.0**-35
 # In standard deviations: where the cells begin, and how far beyond the mean under the law weighted by F they end; up to
-# where beyond that mean cells have the width that was asked for; their largest width, from there on.
+# where beyond that mean cells have the requested width; their largest width, from there on.
 _LOW, _HIGH = -3.3, 9.0
 _MIDDLE = 3.5
 _WIDEST = 1.3
@@ -31,7 +33,7 @@ _FARTHEST = 37.0
 
 
 class Factor(NamedTuple):
-    """Values [J] of F, the first of them 0, their `weights` [J], and `beyond`, the mean of what exceeds the last."""
+    """Values [J] of F, the first of them 0, their `weights` [J], and `beyond`, the mean excess over the last."""
 
     values: NDArray[Any]
     weights: NDArray[Any]

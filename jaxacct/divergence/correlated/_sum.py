@@ -1,15 +1,16 @@
-"""The mean of correlated log-normal variables: E (R - c)_+ and E (c - R)_+ from above, by forward dynamic programming.
+"""The mean of correlated log-normal variables: upper bounds on E (R - c)_+ and E (c - R)_+, by dynamic programming.
 
 R = e^(Z - a/2) (1/L) sum_b F_b e^(X_b - u/2), X a Markov chain, the factors F_b and Z of `_factor`. The state is
-(x_b, S), S the sum so far. Both the next x (`_chain`) and S are spread outward between the nodes of a grid, in which
-the value of the remaining steps is convex: so the result is an upper bound on any grid. S is on [0, most), in units of
-most / n. What reaches most is taken out: without Z the value of REMOVE is linear there, and the mean of the remaining
-steps is added; that of ADD does not grow, and the remaining steps are left out. With Z the same holds at each of its
-values, except for REMOVE where c e^(a/2 - Z) is above most: there E (S - c)_+ is at most E (S - most)_+.
+(x_b, S), S the sum so far, and the recursion runs forward. Both the next x (`_chain`) and S are spread between the
+nodes of a grid, in which the value of the remaining steps is convex: so the result is an upper bound on any grid. S is
+on [0, most), in units of most / n. Mass that reaches most is taken out: without Z the value for REMOVE is linear there,
+and the mean of the remaining steps is added; the value for ADD does not grow, and the remaining steps are left out.
+With Z the same holds at each of its values, except for REMOVE where c e^(a/2 - Z) is above most: there E (S - c)_+ is
+at most E (S - most)_+.
 
-Floating point: all that is added is positive, and weights are raised by 2^-35 (`_chain`, `_factor`), which sums of
-fewer than 2^17 terms in a step do not use up. The increments err by less than `_SUMS`, relative, and c is moved by as
-much.
+Floating point: all summands are positive, and weights are raised by 2^-35 (`_chain`, `_factor`), more than the rounding
+error of sums of fewer than 2^17 terms in a step. The relative error of the increments is below `_SUMS`, and c is moved
+by as much.
 """
 
 import math
@@ -23,11 +24,11 @@ from jaxacct._types import Direction
 from jaxacct.divergence.correlated._chain import Chain, Path, Step, grid, path_of, step
 from jaxacct.divergence.correlated._factor import Factor, factor, option
 
-_SUMS = 2.0**-36  # of S, relative: exponentials of up to 2^9, variances of a chain as its moves are rounded
-_RESULT = 1.0 + 2.0**-30  # by what the sums of the result may be too small
-_LEAST = 1e-280  # all that is below the normal doubles, in total
+_SUMS = 2.0**-36  # relative error of S: from exponentials of up to 2^9 and the rounding of a chain's moves
+_RESULT = 1.0 + 2.0**-30  # factor by which the sums of the result may be too small
+_LEAST = 1e-280  # bound on all contributions below the normal doubles, in total
 _STEP = 1.5  # the least number of nodes per standard deviation of one move: what Gauss's rule needs in a cell
-_NOTHING = 1e-16  # of the value: a first variable of a circle that has no more is charged, not walked
+_NOTHING = 1e-16  # share of the value up to which a first variable of a circle is charged in place of a walk
 _OF_FACTORS = 0.35  # points per standard deviation of the variables' own parts, over nodes per one of the chain
 
 
@@ -37,8 +38,9 @@ class SumLaw(NamedTuple):
     Attributes:
       most: the largest c, and where S is taken out.
       mass: [n], of S at 0, most / n, ..
-      absorbed: the mass that reached `most`; `excess`, for REMOVE, the mean of what S has beyond it and what follows.
-      charge: for what left the grid.
+      absorbed: the mass that reached `most`; `excess`, for REMOVE, the mean of S beyond it and of the terms that
+        follow.
+      charge: the charge for paths that left the grid.
       direction: REMOVE or ADD.
       shared: the variance of Z.
     """
@@ -52,7 +54,7 @@ class SumLaw(NamedTuple):
     shared: float = 0.0
 
     def value(self, c: float) -> float:
-        """E (R - c)_+ or E (c - R)_+, from above."""
+        """An upper bound on E (R - c)_+ or E (c - R)_+."""
         sums = self.most / len(self.mass) * np.arange(len(self.mass) + 1)
         c = c * (1.0 - _SUMS if self.direction is Direction.REMOVE else 1.0 + _SUMS)
         values = option(sums, c, self.shared, self.direction)
@@ -61,7 +63,7 @@ class SumLaw(NamedTuple):
 
 
 class _Walk:
-    """One grid and its steps, equal ones computed once."""
+    """One grid and its steps; equal steps are computed once."""
 
     def __init__(self, chain: Chain, direction: Direction, most: float, fineness: float, num_sums: int) -> None:
         self.chain, self.direction, self.most = chain, direction, most
@@ -95,18 +97,18 @@ class _Walk:
         return [made[share] for share in self.path.shares]
 
     def off_grid(self, charge: NDArray[Any], first: float) -> NDArray[Any]:
-        """What a step's charge stands for: for REMOVE all that remains, at most e^Y e^(X_0)_+; for ADD at most c."""
+        """A step's charge in value: for REMOVE of all that remains, at most e^Y e^(X_0)_+; for ADD at most c."""
         return charge * (math.exp(max(first, 0.0)) if self.direction is Direction.REMOVE else self.most)
 
     def to_come(self, increments: list[NDArray[Any]], first: float) -> list[NDArray[Any]]:
-        """The mean of what remains after each move, in units, at each node; before the first move, [1]."""
+        """The mean of the remaining terms after each move, in units, at each node; before the first move, [1]."""
         left = [np.zeros(len(self.nodes))]
         for one, increment in zip(reversed(self.steps), reversed(increments), strict=True):
             left.append(one.weights @ (increment + left[-1]) + self.off_grid(one.charge, first) / self.unit)
         return left[::-1]
 
     def walk(self, weight: float, first: float, begun: float) -> None:
-        """Adds all paths with X_0 = `first`, from S = `begun` F, in units, or from 0."""
+        """Add all paths with X_0 = `first`, from S = `begun` F, in units, or from 0."""
         num, removes = len(self.sums), self.direction is Direction.REMOVE
         increments = self.increments(first)
         left = self.to_come(increments, first) if removes else []
@@ -129,7 +131,7 @@ class _Walk:
         self.mass += held.sum(axis=0)
 
     def shifted(self, shift: "_Shift", held: NDArray[Any], left: NDArray[Any] | None) -> NDArray[Any]:
-        """The mass that stays below most; the rest is recorded, for REMOVE with what is `left` to come."""
+        """The mass that stays below most; the rest is recorded, for REMOVE with the mean of the terms `left`."""
         total, further = shift.above(held)
         self.absorbed += float(total.sum())
         if left is not None:
@@ -140,7 +142,7 @@ class _Walk:
 
 
 class _Part(NamedTuple):
-    """One value of F, on rows `first` to `last`, some of whose mass stays: `starts` [rows, 1] and shares of it."""
+    """One value of F, on rows `first` to `last`, part of whose mass stays: `starts` [rows, 1] and shares of it."""
 
     first: int
     last: int
@@ -152,7 +154,7 @@ class _Part(NamedTuple):
 class _Shift:
     """The effect on mass [m, n] of adding F times an increment to S, one per row, spread between two places.
 
-    Increments do not fall with the row. Where all of F stays within one place of S, F is replaced by its mean.
+    Increments do not decrease with the row. Where all of F stays within one place of S, F is replaced by its mean.
     """
 
     def __init__(self, increment: NDArray[Any], of: Factor, num: int) -> None:
@@ -180,7 +182,7 @@ class _Shift:
         self.places = np.arange(num + 1)
 
     def above(self, held: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """[m], the mass that reaches the end or goes beyond, and how far beyond, times the mass."""
+        """[m], the mass that reaches the end or goes beyond, and that mass times the distance beyond."""
         rows = np.arange(len(held))
         before = np.zeros((len(held), self.num + 1))  # the mass at the place before
         before[:, 1:] = held
@@ -193,7 +195,7 @@ class _Shift:
         return (self.weights * total).sum(axis=0), (self.weights * further).sum(axis=0)
 
     def moved(self, held: NDArray[Any]) -> NDArray[Any]:
-        """The mass [m, n] after the shift, without what reaches the end."""
+        """The mass [m, n] after the shift, without the part that reaches the end."""
         padded = np.zeros((len(held), 2 * self.num + 1))
         padded[:, self.num + 1 :] = held
         found = np.zeros_like(held)

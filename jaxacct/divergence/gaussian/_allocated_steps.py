@@ -1,8 +1,8 @@
-"""The terms of a threshold test for Gaussian steps: allocated, Poisson-sampled, or taken by every record.
+"""The terms of a threshold test for Gaussian steps: allocated, Poisson-sampled, or joined by every record.
 
 With W_i = dP_1/dQ_1 of step i and 0 < c < 1, Y_i = 1 - c + c W_i is the likelihood ratio of a step that is sampled with
 probability c. The sum of log Y_i over an epoch is symmetric in the steps; under k-out-of-t allocation exactly k of them
-have the law P_1, and which ones does not matter, so that with M(s) = E_Q[Y^s] and
+have the law P_1, no matter which, so that with M(s) = E_Q[Y^s] and
 
     M_P(s) = E_Q[W Y^s] = (M(s + 1) - (1 - c) M(s)) / c
 
@@ -42,7 +42,7 @@ class AllocatedSteps(NamedTuple):
         return SampledLoss(self.noise_multiplier, self.rate, self.direction)
 
     def _orders(self, order: Any) -> tuple[Any, Any]:
-        """What `SampledSteps` calls the orders of M at `near` and `far`."""
+        """The orders of `near` and `far` in the convention of `SampledSteps`."""
         return (order, order + 1.0) if self.direction is Direction.REMOVE else (order + 1.0, order + 2.0)
 
     @property
@@ -62,7 +62,7 @@ class AllocatedSteps(NamedTuple):
         return 0.0
 
     def _composed(self, near: Any, far: Any, with_record: Any) -> tuple[Any, Any]:
-        """log M of the epoch under A and under B, from those of its steps (`of_epoch`)."""
+        """log M of the epoch under A and under B, from the moments of its steps (`of_epoch`)."""
         epoch = self.num_steps, self.num_selected, self.direction
         return of_epoch(near, far, with_record, *epoch, times=operator.mul, plus=operator.add)
 
@@ -94,7 +94,7 @@ class AllocatedSteps(NamedTuple):
         return [*every, (self._excess_with_record(near, far), blur / self.rate)]
 
     def beyond(self, order: float, heights: Real, log_tolerance: float) -> tuple[Real, Real]:
-        """Bounds [K] by the decay of M; |M_P| is at most that on the real axis, and at most what its formula gives."""
+        """Bounds [K] by the decay of M; |M_P| is at most that on the real axis, and at most its formula's bound."""
         tolerance = log_tolerance + float(np.log(self.rate / self.num_selected))
         found = [relative_polar(*x) for x in self._moments(Nodes(order, 0.0, 1, 0.0), log_tolerance)]
         near, far, with_record = (float(modulus[0] + np.log1p(error[0])) for modulus, _, error in found)
@@ -150,7 +150,7 @@ def _ruled(of: SampledLoss, order: float, log_tolerance: float) -> tuple[Sampled
 class LossSteps(NamedTuple):
     """A step whose term is its own loss: one that every record joins, or that each joins with some probability.
 
-    E_P[e^{sT}] = E_Q[e^{(s + 1)T}] there, so that the moments under A at x and under B at x + 1 are the same: those of
+    For it E_P[e^{sT}] = E_Q[e^{(s + 1)T}], so that the moments under A at x and under B at x + 1 are the same: those of
     Renyi order x + 1.
     """
 

@@ -1,4 +1,4 @@
-"""Complex numbers near 1, held as their difference from 1: exponentials, sums of their products, and logarithms."""
+"""Complex numbers near 1, stored as their difference from 1: exponentials, sums of their products, and logarithms."""
 
 from typing import Any
 
@@ -28,14 +28,14 @@ def table(u: Any, v: Any, weight: Any) -> Any:
 
 
 def polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
-    """log |M|, arg M and the error of log M [..], of M = 1 + `total`, which errs by at most `error`."""
+    """log |M|, arg M and the error of log M [..], for M = 1 + `total` with an error of at most `error`."""
     log_modulus, phase, relative = relative_polar(total, error)
     known = relative < 0.5
     return log_modulus, phase, np.where(known, -np.log1p(-np.where(known, relative, 0.0)), np.inf)
 
 
 def relative_polar(total: Complex, error: Real) -> tuple[Real, Real, Real]:
-    """log |M|, arg M and the relative error [..] of M = 1 + `total`, which errs by at most `error`."""
+    """log |M|, arg M and the relative error [..] of M = 1 + `total` with an error of at most `error`."""
     square = 2.0 * total.real + total.real**2 + total.imag**2  # |M|^2 - 1
     near = np.abs(square) < 0.25
     size = np.maximum(np.hypot(1.0 + total.real, total.imag), 1e-300)

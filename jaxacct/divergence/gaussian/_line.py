@@ -1,4 +1,4 @@
-"""Complex moments of one Gaussian step: closed form."""
+"""Complex moments of one Gaussian step, in closed form."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GaussianStep(NamedTuple):
         return -down(0.5 * heights * heights * self.variance, 8)
 
     def moments(self, order: float, step: float, num: int, log_tolerance: float) -> tuple[Real, Real, Real]:
-        """(log |M|, arg M, e) [num] at s = order + i step n, n < num: M is right to a factor in e^{+-e}."""
+        """(log |M|, arg M, e) [num] at s = order + i step n, n < num: M is correct up to a factor in e^{+-e}."""
         del log_tolerance
         b: Real = step * np.arange(num, dtype=np.float64)
         half = 0.5 * self.variance

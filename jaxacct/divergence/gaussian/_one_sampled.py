@@ -1,6 +1,6 @@
-"""One Poisson-sampled Gaussian step on lanes: the profile of the release at another threshold, and its inverse.
+"""The profile of one Poisson-sampled Gaussian step on lanes, from that of the unsampled release, and its inverse.
 
-With y >= 0 the release's own loss at the threshold of the best test and H(y) = H_{e^y}(N(mu, 1) || N(0, 1)), the
+With y >= 0 the unsampled release's loss at the threshold of the best test and H(y) = H_{e^y}(N(mu, 1) || N(0, 1)), the
 formulas of `jaxacct.divergence._one_sampled_step` are
 
     remove:  epsilon = log(1 - q + q e^y),      delta = q H(y),
@@ -33,7 +33,7 @@ def _mu(noise_multiplier: jax.Array) -> jax.Array:
 
 
 def _log_mixture(y: jax.Array, prob: jax.Array) -> jax.Array:
-    """log(1 - p + p e^y) [L] for y >= 0, at least 0: within 10 ULP; above y = 600 at most 2^-40 of itself off."""
+    """log(1 - p + p e^y) [L] for y >= 0, at least 0: within 10 ULP; above y = 600 within 2^-40 of itself."""
     near = y <= _FAR
     some = xp.where(prob > 0, prob, 1.0)
     far = softplus(xp.where(near, 0.0, y) + xp.log(some))

@@ -24,7 +24,7 @@ from jaxacct.special import (
 from jaxacct.special._namespace import fori_loop, xp
 
 _LEAST_STEP = 1e-200  # below it terms of the integral would underflow: there delta is linear in mu
-_BACK = (1e-3, 1e-6, 1e-9, 1e-11)  # how far below an upper end a lower end is tried, relative
+_BACK = (1e-3, 1e-6, 1e-9, 1e-11)  # relative distances below an upper end at which a lower end is tried
 
 
 def gaussian_log_delta(epsilon: jax.Array, mu: jax.Array) -> jax.Array:
@@ -41,8 +41,8 @@ def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array
     computed as an integral (`mills_difference`), for tiny mu at 1e-200 and then scaled (docs/numerics/rounding.md).
     Negative epsilon uses H_{1/k} = 1 - 1/k + H_k / k.
 
-    Measured error for mu in [1e-6, 100] and delta >= 1e-300: about 2e-13 relative near x = 10, growing like x^2, as
-    the logarithm is conditioned in the arguments. The slack that is added covers it.
+    The measured error for mu in [1e-6, 100] and delta >= 1e-300 is about 2e-13, relative, near x = 10, and grows like
+    x^2, in accordance with the conditioning of the logarithm. The slack that is added covers it.
     """
     flipped = epsilon < 0
     eps = xp.minimum(xp.abs(epsilon), 1e150 * mu)  # x^2 is a double; delta falls with eps
@@ -62,7 +62,7 @@ def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array
     mirrored = xp.logaddexp(log1mexp(-xp.where(nonzero, eps, 1.0)), log_delta - eps)
     log_delta = xp.where(nonzero, mirrored, log_delta)
     slack = 2.0**-50 * (64.0 + xp.abs(x) * (xp.abs(x) + mu + eps / mu))
-    # outside the range of doubles nothing is claimed from below
+    # outside the range of doubles no lower bound is given
     lower = xp.where((gap > LEAST_NORMAL) & (xp.abs(epsilon) <= 1e150 * mu), log_delta - slack, -xp.inf)
     return Ends(lower, xp.minimum(log_delta + slack, 0.0))
 
@@ -70,8 +70,8 @@ def gaussian_log_delta_ends(epsilon: jax.Array, mu: jax.Array) -> Ends[jax.Array
 def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
     """epsilon [L], rounded up: the least epsilon >= 0 with log H_{e^eps} <= `log_delta` [L], for `mu` [L] > 0.
 
-    Never below the true value: `gaussian_log_delta`, an upper bound, was found to be at most `log_delta` at the number
-    returned.
+    It is never below the true value: `gaussian_log_delta`, an upper bound, was found to be at most `log_delta` at the
+    number returned.
     """
 
     def excess(eps: jax.Array, target: jax.Array, mu: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -82,7 +82,7 @@ def gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
 
 
 def gaussian_log_delta_slope(epsilon: jax.Array, mu: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`gaussian_log_delta` [L], and its approximate slope in `epsilon` [L] >= 0, which steers a search."""
+    """`gaussian_log_delta` [L], and its approximate slope in `epsilon` [L] >= 0, which guides a search."""
     value = gaussian_log_delta(epsilon, mu)
     x = epsilon / mu + 0.5 * mu  # d delta / d eps = -e^eps (1 - Phi(x)); the tail is crude
     tail = log_normal_density(x) - xp.log(0.5 * (x + xp.sqrt(x * x + 3.0)))
@@ -90,7 +90,7 @@ def gaussian_log_delta_slope(epsilon: jax.Array, mu: jax.Array) -> tuple[jax.Arr
 
 
 def most_gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
-    """Upper bound on epsilon [L] at `log_delta` [L]: Chernoff on the loss N(mu^2/2, mu^2), and 1 for its rounding."""
+    """Upper bound on epsilon [L] at `log_delta` [L]: Chernoff's for the loss N(mu^2/2, mu^2), plus 1 for rounding."""
     return 0.5 * mu * mu + mu * (xp.sqrt(-2.0 * xp.minimum(log_delta, 0.0)) + 1.0)
 
 
@@ -115,7 +115,7 @@ def epsilon_from_below(above: jax.Array, lower: Callable[[jax.Array], jax.Array]
 def rough_gaussian_epsilon(log_delta: jax.Array, mu: jax.Array) -> jax.Array:
     """Approximate epsilon [L] of N(mu, 1) against N(0, 1): delta ~ mu E[(N - a)_+], eps = mu (a + mu/2).
 
-    Not a bound: a search starts here.
+    It is no bound, but the starting point of a search.
     """
     level = xp.log(mu) - xp.maximum(log_delta, -1e6) - 0.92
 
@@ -137,8 +137,8 @@ _gaussian_log_delta = float64_kernel(on_host=True)(gaussian_log_delta)
 def gaussian_profile(log_threshold: float, mu: float, *, is_upper: bool) -> float:
     """float: H_k of the Gaussian pair at log k >= 0, rounded up or down.
 
-    log k and mu may be off by 2^-48 relative, which is moved to the safe side. The kernel rounds up by
-    2^-50 (64 + |x| (|x| + mu + log k / mu)), at least its own error: four times as much is taken off for the lower end.
+    log k and mu may have relative errors of 2^-48, which are moved to the safe side. The kernel rounds up by 2^-50
+    (64 + |x| (|x| + mu + log k / mu)), at least its own error: four times as much is subtracted for the lower end.
     """
     sign = -1.0 if is_upper else 1.0
     log_threshold, mu = log_threshold * (1.0 + sign * 2.0**-48), mu * (1.0 - sign * 2.0**-50)

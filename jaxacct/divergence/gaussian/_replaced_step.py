@@ -1,7 +1,8 @@
-"""One Poisson-sampled Gaussian step when one record replaces another, in closed form, on the host.
+"""The profile of one Poisson-sampled Gaussian step when one record replaces another, in closed form, on the host.
 
 P = (1-q) N(0, 1) + q N(mu, 1) against its mirror image Q = (1-q) N(0, 1) + q N(-mu, 1), mu = 1/sigma: the pair of
-`jaxacct.bounds._mirrored`. Its ratio grows with z. Where it is e^eps, by a quadratic equation in e^(mu z),
+`jaxacct.bounds._mirrored`. Its likelihood ratio grows with z. It equals e^eps, by a quadratic equation in e^(mu z),
+where
 
     mu z = eps/2 + asinh(sinh(eps/2) / c),    c = q/(1-q) e^(-mu^2/2),
 
@@ -24,9 +25,9 @@ _MOST_LOG = 300.0  # log of asinh's argument: beyond it asinh is the logarithm o
 def replaced_step_delta(noise_multiplier: float, sampling_prob: float, epsilon: float) -> Ends[float]:
     """Two floats, the certified lower and upper end of delta at `epsilon` >= 0, for 0 < `sampling_prob` < 1.
 
-    At any threshold the formula is no more than delta. What a threshold that is d away leaves out is at most d times
-    the largest gap between the densities, their ratio being off by 2 mu d there. Beside that: tails within
-    32 (1 + z^2) ULP, z off by d, and a few products.
+    At any threshold the formula is no more than delta. The loss by a threshold that is d away is at most d times the
+    largest gap between the densities, whose ratio is off by 2 mu d there. The other errors are those of the tails,
+    within 32 (1 + z^2) ULP, of z, off by d, and of a few products.
     """
     mu, q = 1.0 / noise_multiplier, sampling_prob
     if not (epsilon <= _MOST_EPSILON and mu < 1e150):

@@ -1,4 +1,4 @@
-"""The mixture (1-q) N(0, sigma^2) + q N(1, sigma^2) against N(0, sigma^2): one Poisson-sampled step.
+"""Renyi divergences of (1-q) N(0, sigma^2) + q N(1, sigma^2) from N(0, sigma^2): one Poisson-sampled step, remove.
 
 Y = exp(z/sigma - 1/(2 sigma^2)), z standard normal, is the likelihood ratio under N(0, sigma^2).
 """
@@ -29,12 +29,12 @@ from jaxacct.special import (
 )
 from jaxacct.special._namespace import row_at, stop_gradient, with_rows, xp
 
-# The quadrature for real orders. These steer speed and tightness: the errors of the step and of the window are added.
-# The bound on rounding does not depend on _NUM_NODES: check it before raising that.
-_MOST_WHOLE = 2048  # orders up to this one have sums over all whole orders, larger ones the triangle inequality
+# The quadrature for real orders. These affect speed and tightness: the errors of the step and the window are added. The
+# bound on rounding does not depend on _NUM_NODES: check it before raising that.
+_MOST_WHOLE = 2048  # up to this order the integer orders are all computed; beyond, the triangle inequality is used
 _NUM_NODES = 512  # nodes in z
-_TAIL_SDS = 9.5  # standard deviations to which the window reaches
-_AT_ONCE = 2**15  # numbers in an array of NumPy's, which takes several orders at once
+_TAIL_SDS = 9.5  # standard deviations to which the window extends
+_AT_ONCE = 2**15  # numbers in one NumPy array, which is used for several orders at once
 _LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 
 
@@ -43,10 +43,10 @@ def sampled_gaussian_rdp(
 ) -> jax.Array:
     """Renyi divergences [A, L], rounded up: of the mixture from N(0, sigma^2) (remove direction), real `orders` > 1.
 
-    Integer orders by the binomial sum of Mironov, Talwar & Zhang 2019, section 3.3, less its leading 1; others by
-    quadrature (`_real_log_moment`; their section 3.3 uses two alternating series). Where the quadrature's error bound
-    is not tight, a real order takes the chord between integer orders (`at_real_orders`), and one above `_MOST_WHOLE`,
-    whole or not, the triangle inequality (`_by_the_triangle`).
+    At integer orders they are found by the binomial sum of Mironov, Talwar & Zhang 2019, section 3.3, less its leading
+    1; at other orders by quadrature (`_real_log_moment`; their section 3.3 uses two alternating series). Where the
+    quadrature's error bound is not tight, the chord between integer orders is used (`at_real_orders`); for an order
+    above `_MOST_WHOLE`, integer or not, the triangle inequality (`_by_the_triangle`).
 
     Args:
       noise_multiplier: float64 [L], sigma, > 0.
@@ -79,7 +79,7 @@ def _by_the_triangle(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
 
         R_a <= a/(a-1) log(1 - q + q (E Y^a)^(1/a)),    (E Y^a)^(1/a) = e^x,  x = (a-1) / (2 sigma^2).
 
-    x errs by 4 ULP, the logarithms by 2 of their size each and their sum by 4; above x = 1 all of that is added.
+    x errs by 4 ULP, the logarithms by 2 of their size each and their sum by 4; above x = 1 all of this is added.
     """
     a, q = xp.asarray(orders, xp.float64)[:, None], sampling_prob
     x = up((a - 1.0) / (2.0 * noise_multiplier * noise_multiplier), 8)
@@ -137,7 +137,7 @@ def _weighted(shares: jax.Array, parts: jax.Array) -> jax.Array:
 
 
 class _Grid(NamedTuple):
-    """What is computed once at the N nodes z of the trapezoid rule, for all orders: [G, N, L] for G windows."""
+    """The values at the N nodes z of the trapezoid rule, computed once for all orders: [G, N, L] for G windows."""
 
     step: jax.Array  # [G, L]
     x: jax.Array  # q (Y - 1)
@@ -153,7 +153,7 @@ def _grids(tops: NDArray[Any], noise_multiplier: jax.Array, sampling_prob: jax.A
     step = length / (_NUM_NODES - 1)
     z = -_TAIL_SDS + step[:, None] * xp.arange(_NUM_NODES, dtype=xp.int32).astype(xp.float64)[:, None]
     log_y = s * z - 0.5 * s * s
-    # where x is large it counts in x / (1 + x) only, and neither x^2 nor a derivative may overflow
+    # where x is large it matters only in x / (1 + x), and neither x^2 nor a derivative may overflow
     big = log_y > 250.0
     x = xp.where(big, xp.exp(xp.minimum(xp.log(q) + log_y, 300.0)), q * xp.expm1(xp.where(big, 0.0, log_y)))
     far = xp.logaddexp(log1p(-q), xp.log(q) + log_y)
@@ -165,9 +165,9 @@ def _grids(tops: NDArray[Any], noise_multiplier: jax.Array, sampling_prob: jax.A
 def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling_prob: jax.Array) -> jax.Array:
     """Upper bound on log E[(1-q+qY)^a], real a > 1, [A, L].
 
-    E[(1+x)^a - 1 - a x], x = q(Y-1), has a non-negative integrand: trapezoid rule in z, N nodes of step h on
-    [-9.5, 9.5 + b/sigma], b the largest of the orders that share a grid, those between the same powers of 2. Errors
-    added on the safe side:
+    E[(1+x)^a - 1 - a x], x = q(Y-1), has a non-negative integrand, to which the trapezoid rule in z is applied, with N
+    nodes of step h on [-9.5, 9.5 + b/sigma], b the largest of the orders that share a grid, those between the same
+    powers of 2. The following errors are added on the safe side:
 
     * discretisation: |1-q+qY(z+iy)| <= 1-q+qY(z) for |y| < pi sigma, so the error is at most
       2 e^{d^2/2 - 2 pi d/h} / (1 - e^{-2 pi d/h}) (E[(1-q+qY)^a] + 1 + 2 a q), any d <= pi sigma;
@@ -175,9 +175,9 @@ def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
       tails are normal tails; w is the share of v at the window's end, where the two sides are equal;
     * left tail: the integrand is at most q^2 max(a-1, a(a-1)/2) there;
     * summation and function rounding: 2^-43 (1 + a) relative, and 2^-49 of the largest exponent. No term is large
-      beside the integrand: with b = a - 1 it is (1+x)^a (1 - e^-t - b x/(1+x) e^-t) for x > 0, else
-      b |x| - (1+x) (1 - e^-t), t = b |log(1+x)|; a series for a |x| < 0.05 (docs/numerics/contour.md, "Real orders of
-      one sampled step").
+      relative to the integrand: with b = a - 1 it is (1+x)^a (1 - e^-t - b x/(1+x) e^-t) for x > 0, else b |x| - (1+x)
+      (1 - e^-t), t = b |log(1+x)|; a series for a |x| < 0.05 (docs/numerics/contour.md, "Real orders of one sampled
+      step").
     """
     octaves, group = np.unique(np.ceil(np.log2(orders)), return_inverse=True)
     tops = np.asarray([orders[group == i].max() for i in range(len(octaves))])
@@ -211,8 +211,8 @@ def _real_log_moment(orders: NDArray[Any], noise_multiplier: jax.Array, sampling
     error = xp.log(2.0) + 0.5 * d * d - fall - xp.log(-xp.expm1(-fall))
     error = error + xp.logaddexp(softplus(log_sum), xp.log(1.0 + 2.0 * a * q))
     excess = log_sum_exp(xp.stack([log_sum, *right, left, error + 1e-3]))
-    # The discretisation bound is relative to the true moment, itself at most sum + errors: the 1e-3
-    # covers that loop while the errors stay below it; otherwise the certificate fails closed.
+    # The discretisation bound is relative to the true moment, itself at most sum + errors: the 1e-3 covers this
+    # circularity while the errors stay below it; otherwise the certificate fails closed.
     return xp.where(error < xp.log(5e-4) + softplus(log_sum), softplus(excess), xp.inf)
 
 
@@ -224,6 +224,6 @@ def _log_right_tail(a: jax.Array, end: jax.Array, s: jax.Array, q: jax.Array) ->
     of_rest = a * log_rest + (a - 1.0) * softplus(t) + log_normal_tail(end)
     of_power = a * log_q + 0.5 * a * (a - 1.0) * s * s + log_normal_tail(end - a * s)
     of_power = of_power + xp.where(is_whole, 0.0, (a - 1.0) * softplus(-t))
-    # each logarithm errs by a few ULP of its size, and the two weights add to 1 but for a few
+    # each logarithm errs by a few ULP of its size, and the two weights add to 1 up to a few
     slack = 2.0**-47 * (a * (1.0 + xp.abs(log_q) + xp.abs(log_rest) + xp.abs(t) + a * s * s) + end * end)
     return xp.where(is_whole | is_none, -xp.inf, of_rest + slack), xp.where(is_none, -xp.inf, of_power + slack)

@@ -1,4 +1,4 @@
-"""N(0, sigma^2) against the mixture (1-q) N(0, sigma^2) + q N(1, sigma^2): a Poisson-sampled step, add direction.
+"""Renyi divergences of N(0, sigma^2) from (1-q) N(0, sigma^2) + q N(1, sigma^2): one Poisson-sampled step, add.
 
 Y = exp(z/sigma - 1/(2 sigma^2)), z standard normal, is the likelihood ratio under N(0, sigma^2).
 """
@@ -25,14 +25,14 @@ from jaxacct.special import (
 )
 from jaxacct.special._namespace import stop_gradient, xp
 
-# They steer speed and tightness: the errors of the step and of the window are added. The bound on rounding covers sums
+# They affect speed and tightness: the errors of the step and of the window are added. The bound on rounding covers sums
 # of up to 2^9 terms.
 _NUM_NODES = 512  # nodes in z
-_TAIL_SDS = 9.5  # standard deviations to which the window reaches
-_AT_ONCE = 64  # orders that NumPy takes at once
+_TAIL_SDS = 9.5  # standard deviations to which the window extends
+_AT_ONCE = 64  # orders that NumPy processes at once
 _LOG_TAIL = math.log(0.5 * math.erfc(_TAIL_SDS / math.sqrt(2.0)))  # log of the normal mass beyond, on one side
 _TURNS = math.pi * np.array([0.25, 0.5, 0.6, 0.7, 0.8, 0.9])  # half widths of the strip in z, in units of sigma
-_FURTHEST, _HALVINGS = 40.0, 12  # limit of where the window begins, and bisection steps that find it
+_FURTHEST, _HALVINGS = 40.0, 12  # limit of the window's beginning, and bisection steps that find it
 _MOST_LOG = 300.0  # largest log of q Y, so that its square is a double
 
 
@@ -41,17 +41,18 @@ def sampled_gaussian_add_rdp(
 ) -> jax.Array:
     """Renyi divergences [A, L], rounded up: of N(0, sigma^2) from the mixture (add direction), real `orders` > 1.
 
-    With b = a - 1 and x = q(Y - 1), E x = 0, it is log(1 + E f) / b, f = (1+x)^-b - 1 + b x >= 0: a trapezoid rule in
-    z, N nodes of step k on [-9.5 - m, 9.5 + 2/sigma], m from `_mode`. Errors added:
+    With b = a - 1 and x = q(Y - 1), E x = 0, the divergence is log(1 + E f) / b, f = (1+x)^-b - 1 + b x >= 0. E f is
+    computed by the trapezoid rule in z, with N nodes of step k on [-9.5 - m, 9.5 + 2/sigma], m from `_mode`. The
+    following errors are added:
 
-    * step. On |Im z| <= d, d/sigma < pi, |1 + y x| >= (1-q) c for 0 <= y <= 1, c = 1 or, beyond pi/2, sin(d/sigma).
-      By Taylor's theorem |f| is at most b(b+1)/2 |x|^2 ((1-q)c)^(-b-2), and b|x| (1 + ((1-q)c)^(-b-1)); their means
-      follow from |x| <= q(Y + 1). The rule errs by 2 e^{d^2/2} / (e^{2 pi d/k} - 1) times either.
-    * right of the window f is at most b(b+1)/2 q^2 Y^2, and b q Y; left of it b(b+1)/2 q^2 (1-q)^(-b-2),
-      and (1+x)^-b, whose logarithm is concave in z, hence below its tangent at the edge -w: of slope -r there, its mean
-      beyond is (1+x)^-b e^(-r w + r^2/2) Phi(r - w).
+    * step. On |Im z| <= d, d/sigma < pi, |1 + y x| >= (1-q) c for 0 <= y <= 1, c = 1 or, beyond pi/2, sin(d/sigma). By
+      Taylor's theorem |f| is at most b(b+1)/2 |x|^2 ((1-q)c)^(-b-2), and at most b|x| (1 + ((1-q)c)^(-b-1)); their
+      means follow from |x| <= q(Y + 1). The rule errs by 2 e^{d^2/2} / (e^{2 pi d/k} - 1) times either.
+    * right of the window f is at most b(b+1)/2 q^2 Y^2, and at most b q Y; left of it at most b(b+1)/2 q^2
+      (1-q)^(-b-2), and at most (1+x)^-b, whose logarithm is concave in z, hence below its tangent at the edge -w: with
+      slope -r there, its mean beyond is (1+x)^-b e^(-r w + r^2/2) Phi(r - w).
     * rounding: (1 + b) (2^-43 + 2^-49 of the exponents), relative: in each form f's terms are of the size of f up to a
-      factor 40, by a series for (b + 1)|x| < 0.05.
+      factor 40, with a series for (b + 1)|x| < 0.05.
 
     Args:
       noise_multiplier: float64 [L], sigma, > 0.
@@ -71,7 +72,7 @@ def sampled_gaussian_add_rdp(
     near = xp.abs(x) < 0.5
     log_ratio = xp.abs(xp.where(near, log1p(xp.where(near, x, 0.0)), far))
     log_weight = -0.5 * z * z
-    # at least the slope of -log(1+x) in -z at the left edge
+    # an upper bound on the slope of -log(1+x) in -z at the left edge
     edge_slope = s * xp.exp(xp.minimum(log_q + log_y[0] - far[0], 0.0)) * (1.0 + 2.0**-40)
     turns = xp.asarray(_TURNS)[:, None]
     log_c = log_rest + xp.log(xp.where(turns > 0.5 * math.pi, xp.sin(turns), 1.0))
@@ -91,7 +92,7 @@ def sampled_gaussian_add_rdp(
         half_square = 0.5 * b * (b + 1.0)
         value = xp.maximum(xp.where(small, half_square * xs * xs * series_of_excess(-b, xs), other), 1e-300)
         exponent = log_weight + xp.where(rising & ~small, t, 0.0)
-        # f <= b x there, of which the factor x may be no double
+        # f <= b x there, whose factor x may be no double
         value, exponent = xp.where(huge, b, value), xp.where(huge, log_weight + log_q + log_y, exponent)
         level = stop_gradient(xp.max(exponent, axis=0))
         log_sum = xp.log(xp.sum(value * xp.exp(exponent - level), axis=0)) + level
@@ -116,7 +117,7 @@ def sampled_gaussian_add_rdp(
 
 
 def _mode(s: jax.Array, q: jax.Array, b: float) -> jax.Array:
-    """About how far left of 0 (1+x)^-b weighs most: m = b s p, p = qY / (1 + x) at z = -m. Steers tightness only."""
+    """About how far left of 0 (1+x)^-b has most weight: m = b s p, p = qY / (1 + x) at z = -m. Tightness only."""
     s, q = stop_gradient(s), stop_gradient(q)
     log_odds = xp.log(q) - log1p(-xp.minimum(q, 1.0 - ULP))
     low, high = xp.zeros_like(s + q), xp.minimum(b * s, _FURTHEST) + 0.0 * q

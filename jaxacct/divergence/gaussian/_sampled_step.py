@@ -1,16 +1,17 @@
 """Complex moments of Poisson-sampled Gaussian steps on the host, for contours of any length; NumPy, not compiled.
 
-R = 1 - q + q Y, Y = exp(mu z - mu^2/2), z standard normal under Q, mu = 1/sigma: the likelihood ratio of one step. The
-remove direction needs M(s) = E[R^s], the add direction M(s) = E[R^(1-s)], s = a + ib with a > 1 and b >= 0. Both are
-E[R^w], w = alpha + ib, alpha = a or 1 - a; the second up to complex conjugation.
+R = 1 - q + q Y, with Y = exp(mu z - mu^2/2), z standard normal under Q and mu = 1/sigma, is the likelihood ratio of one
+step. The remove direction needs M(s) = E[R^s], the add direction M(s) = E[R^(1-s)], s = a + ib with a > 1 and b >= 0.
+Both are E[R^w], w = alpha + ib, alpha = a or 1 - a; the second up to complex conjugation.
 
-Everything below moves the path of integration over z off the real line, to Im z = eta > 0. With t = mu eta < pi/2
+In all that follows the path of integration over z is moved off the real line, to Im z = eta > 0. With t = mu eta < pi/2
 there, and p = q Y / R the posterior probability of participation at a real x,
 
     R(x + i eta) = R(x) (1 - p + p e^{it}),    theta = arg(1 - p + p e^{it}) = atan2(p sin t, 1 - p (1 - cos t)) >= 0,
 
-so that |R^w| = |R|^alpha e^{-b theta}: what oscillates fast in b on the real line decays here. Hence a rule with some
-200 nodes gives the moments at every height (`PowerRule`), and |M(a + ib)| has a bound that falls with b (`decay`).
+so that |R^w| = |R|^alpha e^{-b theta}: the factor that oscillates fast in b on the real line decays here. Hence a rule
+with some 200 nodes gives the moments at every height (`PowerRule`), and |M(a + ib)| has a bound that decreases in b
+(`decay`).
 
 Shapes: [R] different steps, each of one direction; [X] nodes of a rule.
 """
@@ -27,19 +28,19 @@ Real = np.ndarray[Any, np.dtype[np.float64]]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _MOST_EXPONENT = 300.0  # e^x is computed up to here, so that its square is a double
-# Any value of these is valid; they steer speed and tightness.
-# angles mu eta tried for the rule, to remove and to add
+# Any value of these is valid; they affect speed and tightness. The first are the angles mu eta tried for the rule, to
+# remove and to add.
 _ANGLES = np.array([1.4, 1.2, 1.0])[:, None], np.array([1.15, 1.0, 0.785])[:, None]
 _LARGEST_SHIFT = 2.0  # largest eta of the rule: rounding is magnified by e^{eta^2/2}
-_LOOSEST = -2.0  # log of the largest error asked of the rule: the bound on E[R^alpha] by its own nodes needs that
+_LOOSEST = -2.0  # log of the largest error allowed for the rule: the bound on E[R^alpha] by its own nodes needs that
 _STEP_BITS = 12  # the step of the rule has so few bits that its nodes are exact doubles
 _LARGEST_POWER = 200.0  # larger log |R^alpha| are split between weight and value, so that neither overflows
 _MOST_NODES = 2**13  # a rule that needs more gives no bound
-_DECAY_CELLS = 1200  # cells in z behind a bound of the decay: its exponent is about 3 % short with as many
+_DECAY_CELLS = 1200  # cells in z for a bound of the decay: with this many its exponent is about 3 % too small
 _LARGEST_TURN = 0.7  # h, the largest tan(t/2) of the path in `decay`: any value below 1
 _LARGEST_PATH = 1.5  # half the largest eta of that path
 _ROUGH = 160  # nodes of a rough rule that is shared by many orders
-_FAR = 100.0  # standard deviations beyond which no mass is looked for when contours are compared
+_FAR = 100.0  # standard deviations beyond which no mass is considered when contours are compared
 
 
 def _log_ratio(exponent: Real, q: Real) -> Real:
@@ -69,12 +70,12 @@ class PowerRule(NamedTuple):
     Attributes:
       order, power: [R], a and alpha.
       step, shift: [R], distance k of the nodes, and eta.
-      num_nodes: [R], the number of nodes; X is the largest of them, and surplus nodes weigh nothing.
+      num_nodes: [R], the number of nodes; X is the largest of them, and surplus nodes have weight 0.
       nodes: [R, X], x, exact doubles.
       level, angle: log |R| and arg R at the nodes.
       log_size: log |weight|.
       blur: bound on the relative rounding error of R, in units of 2^-50.
-      error: [R], bound on what the rule's step and window leave out of each value; inf where it would be too long.
+      error: [R], bound on the error of each value by the rule's step and window; inf where it would be too long.
     """
 
     order: Real
@@ -90,7 +91,7 @@ class PowerRule(NamedTuple):
     error: Real
 
     def at(self, some: Any) -> "PowerRule":
-        """The rule of some of the steps."""
+        """The rule for some of the steps."""
         return PowerRule(*(x[some] for x in self))
 
 
@@ -109,12 +110,12 @@ class SampledSteps(NamedTuple):
         return np.where(self.adds.reshape(-1, *(1,) * (order.ndim - 1)), 1.0 - order, order)
 
     def at(self, some: Any) -> "SampledSteps":
-        """Some of them."""
+        """Some of the steps."""
         return SampledSteps(*(x[some] for x in self))
 
     @property
     def variance(self) -> Real:
-        """About the variance of the loss [R]: log(1 + q^2 (e^{mu^2} - 1))."""
+        """Approximate variance of the loss [R]: log(1 + q^2 (e^{mu^2} - 1))."""
         return np.log1p(self.sampling_prob**2 * np.expm1(np.minimum(self._mu**2, 600.0)))
 
     @property
@@ -124,7 +125,7 @@ class SampledSteps(NamedTuple):
 
     @property
     def largest_order(self) -> Real:
-        """Orders a [R] beyond which M(a) is huge, or the rule behind it would be long; above 1.
+        """Orders a [R] > 1 beyond which M(a) is huge, or its rule would be long.
 
         In the remove direction q^a e^{a (a - 1) mu^2/2}, from z near a mu, outgrows 1 near 1 + 2 log(1/q)/mu^2; in the
         add direction the least ratio, 1 - q, has the power 1 - a.
@@ -184,16 +185,16 @@ class SampledSteps(NamedTuple):
         return log_modulus, np.where(self.adds[:, None], -phase, phase), error
 
     def real_moment(self, rule: PowerRule) -> Real:
-        """At least log M(a) [R]."""
+        """Upper bounds on log M(a) [R]."""
         modulus, _, slack = self.moments(rule, np.zeros(len(rule.step)), 1)
         return modulus[:, 0] + slack[:, 0]
 
     def excess(self, rule: PowerRule, step: Real, num: int) -> tuple[Complex, Real]:
         """E[R^w] - 1 [R, num] at w = alpha + i step n, n < num, and a bound on its error, at worst inf.
 
-        alpha is the order > 0 (remove) or 1 less it < 0 (add). The heights factor as n = n1 B + n2:
-        e^{w L} - 1 = U + V + U V, with U for order and n1, V for n2, so that three products of matrices take the place
-        of num times as many exponentials. The bound on rounding, with weights W:
+        alpha is the order > 0 (remove) or 1 minus the order < 0 (add). The index of a height is n = n1 B + n2: e^{w L}
+        - 1 = U + V + U V, with U for order and n1, V for n2, so that three products of matrices replace num times as
+        many exponentials. The bound on rounding, with weights W:
 
         * the exponent w L, |w| of which is at most |alpha| + b: 2^-50 |L| for the product and for L's own rounding,
           and 2^-50 (8 + mu |x| + mu^2) (|R - 1| + q) / |R| for that of R - 1, of mu x - mu^2/2, of mu and of mu eta;
@@ -230,7 +231,7 @@ class SampledSteps(NamedTuple):
         return (total, error) if known.all() else (np.where(known, total, 0.0), np.where(known, error, np.inf))
 
     def for_height(self, rule: PowerRule, log_tolerance: Real, height: Real) -> PowerRule:
-        """The rule (class `PowerRule`) for moments up to `height` [R]: the same one serves any height."""
+        """The rule (class `PowerRule`) for moments up to `height` [R]: the same one is used for any height."""
         del log_tolerance, height
         return rule
 
@@ -238,15 +239,15 @@ class SampledSteps(NamedTuple):
         """`PowerRule` (a class) for E[R^w - 1], w = alpha + ib, with the error of its step and window, at `order` [R].
 
         `log_tolerance` [R] is the logarithm of the error that it may leave in a moment: any value up to -2 is valid.
-        It serves any `height`.
+        The rule is valid for any `height`.
 
         * step: the integrand is analytic for 0 <= Im z <= 2 eta, since R = 0 only at Im z = pi/mu, so the sum errs by
           at most (A + B) / (e^{2 pi eta / k} - 1), A and B the integrals of |integrand| on the two edges (Trefethen &
           Weideman 2014, Theorem 5.1). On the real line A <= E[R^alpha] + 1. At Im z = v = 2 eta the density is
           e^{v^2/2} phi(x) and |R^w| <= R^alpha (remove) or |R|^alpha <= m^alpha (add), where |R| >= m = 1 - q, or
           (1 - q) sin(mu v) if mu v > pi/2: B <= e^{v^2/2} (E[R^alpha] + 1) or e^{v^2/2} (m^alpha + 1).
-        * window: the nodes left of it weigh at most e^{eta^2/2} Phi(lo), and |R^w| <= 1 there (remove) or
-          (1 - q)^alpha (add). So do those on the right for the 1, and for R^w in the add direction; in the remove
+        * window: the nodes left of it have a total weight of at most e^{eta^2/2} Phi(lo), and |R^w| <= 1 there (remove)
+          or (1 - q)^alpha (add). The same holds on the right for the 1, and for R^w in the add direction; in the remove
           direction R^alpha grows: see `_right`.
         """
         del height
@@ -290,8 +291,8 @@ class SampledSteps(NamedTuple):
         log_size = np.where(numbers < count[:, None], log_size, -np.inf)
         inside, upper = np.exp(least) + 1.0, np.full(len(q), 2.0)
         if removes.size:
-            # E[R^alpha] by the same nodes on the real line, with a strip of 2 eta on either side: right to
-            # 2 e^(2 log_tolerance) / (1 - e^(2 log_tolerance)) < 1/26 of itself
+            # E[R^alpha] by the same nodes on the real line, with a strip of 2 eta on either side: accurate to 2 e^(2
+            # log_tolerance) / (1 - e^(2 log_tolerance)) < 1/26 of itself
             tilted = power[removes, None] * _log_ratio(exponents[removes], share[removes])
             total = np.exp((log_size - half)[removes] + tilted).sum(1)
             inside[removes] = upper[removes] = 1.1 * (total + right[removes] + 2.0)
@@ -312,10 +313,10 @@ class SampledSteps(NamedTuple):
     def _right(self, order: Real, reach: Real, step: Real, log_goal: Real) -> tuple[Real, Real]:
         """(end, bound) [R]: sums of step phi(x) R(x)^a over nodes beyond `end`, and the integral, are at most `bound`.
 
-        In a cell [c, d] of width w beyond 0 phi R^a <= phi(c) R(d)^a, since phi falls and R rises, and at most
+        In a cell [c, d] of width w beyond 0, phi R^a <= phi(c) R(d)^a, since phi decreases and R increases, and at most
         w / step + 1 nodes lie in it. Beyond the last c, at or above a mu, R(x) <= R(c) e^{mu (x - c)}, so that phi R^a
-        is at most a normal density that falls from there on. `end` is the first c at which the logarithm of the bound
-        is at most `log_goal`, or the last.
+        is at most a normal density that decreases from there on. `end` is the first c at which the logarithm of the
+        bound is at most `log_goal`, or the last.
         """
         mu, q, slope = self._mu, self.sampling_prob, order * self._mu
         start = reach + mu
@@ -344,7 +345,7 @@ class SampledSteps(NamedTuple):
     def decay(self, rule: PowerRule, log_moment: Real, heights: Real) -> Real:
         """Upper bounds [R, K] on log |M(a + iy) / M(a)|, each for every y >= its height b, `heights` [R, K] ascending.
 
-        `log_moment` [R] is at least log M(a) (`real_moment`), a the order of the rule.
+        `log_moment` [R] is an upper bound on log M(a) (`real_moment`), a the order of the rule.
 
         On the path z = x + i eta(x), with 0 <= mu eta = t < pi/2 and eta differentiable, |M(a + iy)| is at most
         E[R^alpha e^psi],
@@ -352,23 +353,23 @@ class SampledSteps(NamedTuple):
             psi = eta^2/2 + log(1 + eta'^2)/2 - b theta - alpha' log|1 - p + p e^{it}|,
 
         where alpha' = 0 (remove: that modulus is at most 1) or a - 1 (add), and e^{-y theta} <= e^{-b theta}. So M(a)
-        less the bound is at least E[R^alpha (1 - e^psi)]. The path: tan(t/2) = tau = A p r mu / 2, where
-        r = h / (h + A p mu / 2) <= 1 and A = b mu / (1 + mu^2). For small p it is nearly the best, eta = A p; tau
+        minus the bound is at least E[R^alpha (1 - e^psi)]. The path is tan(t/2) = tau = A p r mu / 2, where
+        r = h / (h + A p mu / 2) <= 1 and A = b mu / (1 + mu^2). For small p it is nearly the best path, eta = A p; tau
         stays below h. Then eta <= 2 tau / mu, eta' <= (2 / mu) tau' = A r^2 p', p' = mu p (1 - p),
         sin t = 2 tau / (1 + tau^2) and 1 - cos t = tau sin t.
 
-        On a cell of x p, tau and theta increase and r decreases, so that each is at most, or at least, what it is at
-        one end. The weight phi R^alpha, whose logarithm has a second derivative of at most 1 + |alpha| mu^2/4 in size,
-        deviates from the chord of its logarithm by at most a factor e^{that k^2/8}. Where psi < 0 the weight's lower
-        bound is taken, elsewhere its upper one. Left of the cells psi <= 0 by its leading terms (this is checked, and
-        without it the bound is trivial); right of them, where tau < h and eta' <= h / 2, e^psi is bounded and so is the
-        mass. 2^-30 covers rounding.
+        On a cell of x p, tau and theta increase and r decreases, so that each is bounded from either side by its values
+        at the ends. The weight phi R^alpha, whose logarithm has a second derivative of at most 1 + |alpha| mu^2/4 in
+        size, deviates from the chord of its logarithm by at most a factor e^{that k^2/8}. Where psi < 0 the weight's
+        lower bound is taken, elsewhere its upper one. Left of the cells psi <= 0 by its leading terms (this is checked,
+        and without it the bound is trivial); right of them, where tau < h and eta' <= h / 2, e^psi is bounded and so is
+        the mass. 2^-30 covers rounding.
         """
         order = rule.order
         mu, q, power = self._mu[:, None], self.sampling_prob[:, None], rule.power[:, None]
         adds, excess = np.flatnonzero(self.adds), np.where(self.adds, order - 1.0, 0.0)[:, None]
         largest = np.minimum(_LARGEST_TURN, _LARGEST_PATH * mu)
-        # log of the most that e^psi can be, without theta
+        # log of the largest possible e^psi, without theta
         most = 2.0 * (largest / mu) ** 2 + largest * largest / 8.0 + 0.5 * excess * np.log1p(largest * largest)
         reach, nothing = np.full(len(order), 9.5), np.zeros(len(order))
         top, right = self._ends(np.flatnonzero(~self.adds), order, reach, nothing, -45.0 - most[:, 0])
@@ -411,6 +412,6 @@ class SampledSteps(NamedTuple):
             gain = -np.sum(np.expm1(psi) * np.where(psi < 0.0, low, high), axis=1) - beyond[:, 0]
             found[:, k] = np.where(sound & ~np.isnan(gain), gain, 0.0)
         lost = found * ((1.0 - 2.0**-30) * np.exp(-log_moment))[:, None]
-        # what holds from one height on holds from the next on
+        # a bound from one height on holds from the next on
         lost = np.where(known[:, None], np.log1p(-np.clip(lost, 0.0, 1.0 - 2.0**-30)), 0.0)
         return np.minimum.accumulate(lost, axis=1)

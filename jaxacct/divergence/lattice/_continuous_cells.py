@@ -26,9 +26,9 @@ def gaussian_cells(
     """Two float64 arrays [size], `low` and `high`: the mass under Q of R = 1 - q + q Y in each cell, split in two.
 
     Y = exp(mu z - mu^2/2), z standard normal under Q, mu = 1 over the noise multiplier: one Gaussian step under Poisson
-    sampling with probability q = `sampling_prob`; q = 1 is the Gaussian pair itself. Cell k reaches from
-    exp((first + k) step) to exp((first + k + 1) step); the first takes all that lies left of it too, the last all that
-    lies right. `low` and `high` go to a cell's left and right end, in the shares that keep its mean: see `from_cells`.
+    sampling with probability q = `sampling_prob`; q = 1 is the Gaussian pair itself. Cell k extends from
+    exp((first + k) step) to exp((first + k + 1) step); the first also takes all mass left of it, the last all mass
+    right of it. `low` and `high` go to a cell's left and right end, in the shares that keep its mean: see `from_cells`.
     """
     edges = (first + np.arange(1.0, size, dtype=np.float64)) * step
     y = (np.expm1(edges) + sampling_prob) / sampling_prob

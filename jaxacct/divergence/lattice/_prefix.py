@@ -1,6 +1,6 @@
 """Laws of the average likelihood ratio of an epoch that is unfinished, or whose steps differ, on a geometric lattice.
 
-See `jaxacct.divergence.lattice._ratio`: a law of one side stays of that side under sums and under Y -> 1 - q + q Y.
+A law of one side remains of that side under sums and under Y -> 1 - q + q Y: see `jaxacct.divergence.lattice._ratio`.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from jaxacct.divergence.lattice._sums import averages, sum_of
 
 Base = Callable[[float], RatioLaw]
 
-_MAX_CELLS = 2**23  # most cells of one law, some 64 MiB an array; beyond, `TooFineError`
+_MAX_CELLS = 2**23  # largest number of cells of one law, some 64 MiB per array; beyond it, `TooFineError`
 
 
 def partial_average(
@@ -23,8 +23,8 @@ def partial_average(
 ) -> RatioLaw:
     """`RatioLaw` (masses [N]) of 1 - q + q X_n after n of t steps, q = n/t, X_n the average of n independent ratios.
 
-    The record's step is among the first n with probability q, and uniform among them (Feldman & Shenfeld 2025,
-    Theorem 3.1; RA-S3). X_n is laid out on a step 1/q times larger, which near X = 1 is as fine for the result.
+    The record's step is among the first n with probability q, and uniform among them (Feldman & Shenfeld 2025, Theorem
+    3.1; RA-S3). X_n is on a lattice whose step is 1/q times larger, which near X = 1 is as fine for the result.
 
     Args:
       base: ``base(step)``, the law of one step's ratio on a lattice of that step, as for `averages`.

@@ -1,16 +1,16 @@
 """Laws of likelihood ratios on a geometric lattice.
 
-For a pair (P, Q) the law under Q of the ratio Y = dP/dQ (its distribution, given by masses) tells everything: with
-K = e^epsilon delta in the remove direction is E(Y - K)_+, in the add direction E(1 - K Y)_+, both expectations of
-convex functions. Hence
+For a pair (P, Q) the law under Q of the ratio Y = dP/dQ (its distribution, given by masses) determines the profile:
+with K = e^epsilon, delta is E(Y - K)_+ in the remove direction and E(1 - K Y)_+ in the add direction, both expectations
+of convex functions. Hence
 
 * a mean-preserving *spread* of Y dominates the pair in both directions at once (UPPER);
 * a *contraction* of Y, which merges masses into their mean, then moved down, is dominated in the remove direction
   (LOWER_REMOVE); then moved up, in the add direction (LOWER_ADD).
 
-Each holds for any number of independent ratios, averaged (`_sums`) or multiplied (composition). A lattice
-cell lies between two neighbouring lattice points. Spreading a value to the two ends of its cell, or contracting a cell
-to its mean, errs by the square of the step, where rounding to one side errs by the step.
+Each holds for any number of independent ratios, averaged (`_sums`) or multiplied (composition). A lattice cell lies
+between two neighbouring lattice points. Spreading a value to the two ends of its cell, or contracting a cell to its
+mean, has an error of second order in the step, where rounding to one side has one of first order.
 """
 
 import dataclasses
@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from jaxacct._types import TooFineError
 from jaxacct.special import ULP, outward, product_outward, sum_outward
 
-_MAX_SIZE = 2**25  # points of a law, 256 MiB an array
+_MAX_SIZE = 2**25  # points of a law, 256 MiB per array
 
 
 class Side(enum.Enum):
-    """Which values of delta a law bounds: from above in both directions, or from below in one."""
+    """The side on which a law bounds delta: from above in both directions, or from below in one."""
 
     UPPER = "upper, both directions"
     LOWER_REMOVE = "lower, remove direction"
@@ -40,8 +40,8 @@ class Side(enum.Enum):
 class RatioLaw:
     """The law under Q of a ratio Y: masses at N lattice points exp(offset + j step), at 0 and at infinity.
 
-    Masses of an UPPER law are rounded up, of a lower one down, those at 0 and at infinity too: with more (less) mass
-    anywhere every expectation here is larger (smaller).
+    Masses of an UPPER law are rounded up, those of a lower law down, including those at 0 and at infinity: with more
+    (less) mass anywhere, every expectation here is larger (smaller).
     """
 
     offset: float  # log Y at the first point
@@ -71,14 +71,14 @@ _ROUNDING = 2.0**-46
 # under Q such a point still has more than 1e-4 under P, so that no tail of less than that is cut off beyond it.
 LARGEST = 700.0
 
-# Relative rounding of a tail's sum, and of its values exp(x) for |x| up to some 600. It carries the certificate.
+# Relative rounding of a tail's sum, and of its values exp(x) for |x| up to some 600. The certificate depends on it.
 _TAIL_ROUNDING = 2.0**-42
 
 # Relative to the largest |log Y| of a law: the error of a logarithm, or of a point of the lattice. A value no further
 # from a point than that is taken to be on it.
 BLUR = 2.0**-50
 
-_FARTHEST = 12.0  # nats between cells that share a point: ratios of their distances err by so many ULP more
+_FARTHEST = 12.0  # nats between cells that share a point: ratios of their distances err by that many ULP more
 _AS_LITTLE = 2.0**-40  # share of what could be left over that makes no difference: tightness only
 LUMPS = 8.0  # times the tail: more mass at 0 is the law's own, and is kept
 DEPTH = 4  # rounds of merging over wider and wider cells, for lower laws: tightness only, any value >= 0 is valid
@@ -99,9 +99,9 @@ def from_cells(
 
     Cell k begins at exp(offset + k step). `low` [N] is the mass that a mean-preserving split of the cell sends to its
     left end, `high` [N] to its right end: that is the UPPER law. A lower law merges mass from both sides of a lattice
-    point into that point instead, in `depth` more rounds; see `_contracted`. `additions` is the largest number of terms
-    that a mass is the sum of, where it is large. `blur` bounds, in log, the error of the cell's mean that the split
-    keeps; where it is None that error is booked on the masses, as relative errors of 128 ULP / step.
+    point into that point instead, in `depth` more rounds; see `_contracted`. `additions` is the largest number of
+    summands of a mass, where it is large. `blur` bounds, in log, the error of the cell's mean that the split keeps;
+    where it is None that error is booked on the masses, as relative errors of 128 ULP / step.
     """
     rounding = _ROUNDING * (1.0 if blur is not None else 1.0 + 1.0 / step) + ULP * additions
     blur = blur or 0.0
@@ -169,14 +169,14 @@ def from_masses(q: NDArray[Any], p: NDArray[Any], offset: float, step: float, si
 
 
 def _matched(masses: NDArray[Any], ratios: NDArray[Any], stays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Merges across the points between cells that follow each other, from the first cell on.
+    """Merge masses across the points between consecutive cells, from the first cell on.
 
-    Of cell k the mass that was not taken by the point on its left is offered to the point on its right, which needs
+    The mass of cell k that was not taken by the point on its left is offered to the point on its right, which needs
     `ratios[k]` times as much from cell k + 1 to keep the mean; where it `stays` nothing is offered. Returns three
-    arrays [N], for each cell: what its left point took, what it gave to its right point, and what is left over.
+    arrays [N], for each cell: the mass taken by its left point, that given to its right point, and the remainder.
     """
     ratios = np.where(stays, 0.0, ratios)
-    # one cell after the other, in plain Python: thousands of cells take less time than compiling a program
+    # one cell after another, in plain Python: thousands of cells take less time than compiling a program
     every, taken = masses.tolist(), 0.0
     all_taken = [taken]
     for mass, following, ratio in zip(every, every[1:], ratios.tolist(), strict=False):
@@ -196,7 +196,7 @@ def _in_pairs(
 ) -> tuple[NDArray[Any], float]:
     """`_contracted` of the masses `alone` [N], whose means lie at `share` of their cells, by pairs of cells.
 
-    Masses [2 ceil(N/2) + 1] at the ends of the cells, 0 at every second one, and how far the mean moved.
+    The result is masses [2 ceil(N/2) + 1] at the ends of the cells, 0 at every second one, and how far the mean moved.
     """
     count = alone.shape[0]
     pairs = np.append(alone, 0.0)[: count + count % 2].reshape(-1, 2)
@@ -211,7 +211,7 @@ def _in_pairs(
 
 
 def _partners(masses: NDArray[Any], step: float) -> NDArray[Any]:
-    """The cells that hold mass, and those beside them where the next one is too far away; at least one."""
+    """The cells that contain mass, and those beside them where the next one is too far away; at least one."""
     held = np.flatnonzero(masses > 0)
     far = step * np.diff(held) > _FARTHEST
     beside = np.concatenate([held[:-1][far] + 1, held[1:][far] - 1])
@@ -225,18 +225,18 @@ def _contracted(
 
     The right end of a cell takes mass from this cell and from the next one that holds any, in the proportion that keeps
     the mean; in the other pass the left end does. Working from each tail towards the mode this recursion is stable.
-    Where the two passes meet, and wherever a cell has no partner (a lump of mass), something is left over. That is
-    tried again on every second point, `depth` times over; what is left at last moves to the end of its cell that is
-    safe for `side`. The two passes meet in the cell that leaves the least, of several in the heaviest one: tails are to
-    take from heavier cells, which lose little by it. The distance that the mean moved is in units of the last point's
-    value.
+    Where the two passes meet, and wherever a cell has no partner (a lump of mass), a remainder is left. It is treated
+    in the same way on every second point, `depth` times; the final remainder moves to the end of its cell that is safe
+    for `side`. The two passes meet in the cell that leaves the smallest remainder, and among several in the heaviest
+    one: tails should take mass from heavier cells, which lose little by it. The distance that the mean moved is in
+    units of the last point's value.
     """
     count, grow = low.shape[0], math.expm1(step)
     every_share = np.divide(high, low + high, out=np.full_like(low, 0.5), where=low + high > 0)
-    # what is left over stays alone rather than take from far away: tightness only
+    # a remainder stays alone rather than take mass from far away: tightness only
     at = _partners(low + high, step) if depth == DEPTH else np.arange(count)
     mass, share = (low + high)[at], every_share[at]
-    # in units of the point: how far below and above it the means of the cells on its two sides are
+    # in units of the point: distances below and above it of the means of the cells on its two sides
     empty = step * (np.diff(at) - 1)
     with np.errstate(over="ignore"):
         far_above = np.expm1(empty) * (1.0 + share[1:] * grow) + share[1:] * grow
@@ -281,11 +281,11 @@ def _contracted(
 def trimmed(law: RatioLaw, scale: float, tail: float) -> RatioLaw:
     """`RatioLaw` on the points that are left when the two tails of `law` are cut off to its safe side.
 
-    The values of `law` are `scale` times ratios, as in a sum of `scale` ratios. About `tail` of mass goes at either
-    end: on the left under both Q and P, on the right under P. UPPER spreads the left tail to 0 and the first point
-    kept, the right tail to 0 and infinity. LOWER_REMOVE moves the left tail to 0 and the right one to the last point
-    kept. LOWER_ADD moves the left one to the first point kept and drops the right one, where the add direction loses
-    next to nothing.
+    The values of `law` are `scale` times ratios, as in a sum of `scale` ratios. A mass of about `tail` is cut off at
+    either end: on the left under both Q and P, on the right under P. UPPER spreads the left tail to 0 and the first
+    point kept, the right tail to 0 and infinity. LOWER_REMOVE moves the left tail to 0 and the right one to the last
+    point kept. LOWER_ADD moves the left one to the first point kept and drops the right one, at hardly any loss in the
+    add direction.
     """
     used = np.flatnonzero(law.masses)
     if not used.size:
@@ -325,7 +325,7 @@ def merged(a: RatioLaw, b: RatioLaw) -> RatioLaw:
     """`RatioLaw` (masses [N]) on the lattice of `a`, with the mass of both; `b` is moved there on its safe side.
 
     Raises:
-      TooFineError: if that takes more points than memory should hold.
+      TooFineError: if that needs more points than should be kept in memory.
     """
     low_end, high_end = min(a.offset, b.offset - b.step), max(a.log_values[-1], b.log_values[-1] + b.step)
     before = math.ceil((a.offset - low_end) / a.step - 1e-9)
@@ -351,8 +351,8 @@ def padded(x: NDArray[Any], size: int) -> NDArray[Any]:
 def _placed(law: RatioLaw, offset: float, size: int) -> NDArray[Any]:
     """The masses [size] of `law`, moved on its safe side to the lattice of the same step from `offset` on.
 
-    That lattice has to cover the law. Booked on the masses is the rounding of the shares, which carry an ulp of the
-    logarithms, and of the sums.
+    That lattice has to cover the law. The rounding of the shares, which includes an ulp of the logarithms, and of the
+    sums is booked on the masses.
     """
     cell, share = _split(law.log_values, offset, law.step, law.side, BLUR * max(law.reach, abs(offset)))
     if law.side is not Side.UPPER:
@@ -379,8 +379,8 @@ def set_aside(zero: float, infinite: float, lumps: Sequence[tuple[float, float]]
 def log_mixed_with_one(log_values: NDArray[Any], share: float, rest: float) -> NDArray[Any]:
     """log(1 - q + q Y) [N] for log Y [N], -inf allowed; `share` is q and `rest` is 1 - q, of positive sum.
 
-    Both may be rounded to nearest. A value far below 1 is formed as the sum of its two positive parts: as log1p of its
-    distance from 1 it would carry an ulp of 1 instead of its own.
+    Both may be rounded to nearest. A value far below 1 is computed as the sum of its two positive parts: as log1p of
+    its distance from 1 it would have an error of an ulp of 1 instead of its own.
     """
     if share == 0.0 or rest == 0.0:
         return np.zeros_like(log_values) if share == 0.0 else np.asarray(log_values)

@@ -1,6 +1,6 @@
-"""Laws of sums and averages of independent likelihood ratios on a geometric lattice, as random allocation needs them.
+"""Laws of sums and averages of independent likelihood ratios on a geometric lattice, for random allocation.
 
-A law of one side stays of that side under sums: see `jaxacct.divergence.lattice._ratio`.
+A law of one side remains of that side under sums: see `jaxacct.divergence.lattice._ratio`.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from jaxacct.divergence.lattice._ratio import (
 from jaxacct.special import LEAST_NORMAL, outward, product_outward, sum_outward
 
 _COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
-_MOST_MASS = 100.0  # of a law: with more, it is mostly what was booked for rounding
+_MOST_MASS = 100.0  # of a law: with more, it consists mostly of booked rounding errors
 _TOGETHER = 16  # distances of points whose pairs are multiplied at a time: speed only
 _SEVERAL = 4  # distances with the same cell from which on they are convolved: speed only
 
@@ -38,10 +38,11 @@ def _sum_cells(
 ) -> tuple[NDArray[Any], NDArray[Any], float]:
     """Cells of X + Y, X = e^{step j} under p, Y = e^{step i + shift} under q, both [N], independent.
 
-    Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): a fixed number of
-    cells above j, at a fixed place in its cell, for each d. So 2N vector operations add all N^2 pairs, or N if `same`:
-    p is q and the shift is 0. Distances that rise by the same number of cells are one convolution. Returns low and
-    high [2N + 8] of the cells, split as `from_cells` wants, and `first`, in cells: cell 0 starts at e^{step first}.
+    Point j of p and point i = j - d of q, d >= 0, add up to e^{step j} (1 + e^{shift - step d}): for each d this is a
+    fixed number of cells above j, at a fixed place in its cell. So 2N vector operations add all N^2 pairs, or N if
+    `same`, that is, p is q and the shift is 0. Distances that rise by the same number of cells are one convolution.
+    Returns low and high [2N + 8] of the cells, split as `from_cells` expects, and `first`, in cells: cell 0 starts at
+    e^{step first}.
     """
     size, width = p.shape[0], math.expm1(step)
     count_sum(size, step, same=same)
@@ -52,7 +53,7 @@ def _sum_cells(
         cell = np.floor(rise)
         return cell, np.clip(np.expm1((rise - cell) * step) / width, 0.0, 1.0)
 
-    # where the point of p is the larger one, and where that of q is
+    # for the point of p being the larger one, and for that of q
     above, below = positions(0.0, shift), positions(shift, -shift)
     first = min(float(above[0][-1]), float(below[0][-1]))
     ends = np.zeros((2, 2 * size + 8))  # low, high
@@ -96,8 +97,9 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float, tail: 
     A and B are sums of ratios, `weight_a` and `weight_b` of them: `infinite_mass` is the average by these weights, as
     the record is in one of the steps at random.
 
-    Where A is 0, A + B is B, far below what A + B mostly is: a lattice that reached down to it would have millions of
-    points. So mass at 0 of the size of `tail`, which earlier tails left there, goes to the safe side (`set_aside`).
+    Where A is 0, A + B is B, far below the typical values of A + B: a lattice that extended down to it would have
+    millions of points. So mass at 0 of the size of `tail`, which earlier tails left there, goes to the safe side
+    (`set_aside`).
     """
     size = max(a.masses.shape[0], b.masses.shape[0])
     p, q = padded(a.masses, size), padded(b.masses, size)
@@ -124,7 +126,7 @@ def sum_of(a: RatioLaw, b: RatioLaw, *, weight_a: float, weight_b: float, tail: 
                 law = merged(
                     law, dataclasses.replace(moving, masses=still * moving.masses, zero_mass=0.0, infinite_mass=0.0)
                 )
-    if up:  # what products of masses that underflow would have held, under Q and under P
+    if up:  # bounds the products of masses that underflow, under Q and under P
         lost = size * size * LEAST_NORMAL
         zero = sum_outward((zero, lost), up=True)
         infinite = sum_outward((infinite, lost * 2.0 * math.exp(min(LARGEST, max(a.reach, b.reach)))), up=True)
@@ -135,7 +137,7 @@ def _trimmed_sum(a: tuple[RatioLaw, int], b: tuple[RatioLaw, int], tail: float) 
     """`RatioLaw` of A + B, each with its number of ratios, its tails cut off.
 
     Raises:
-      TooFineError: if the law of a part is all rounding.
+      TooFineError: if the law of a part consists of rounding errors.
     """
     (first, few), (second, more) = a, b
     if min(first.masses.sum(), second.masses.sum()) > _MOST_MASS:
@@ -145,7 +147,7 @@ def _trimmed_sum(a: tuple[RatioLaw, int], b: tuple[RatioLaw, int], tail: float) 
 
 
 def _refined(law: RatioLaw, factor: int) -> RatioLaw:
-    """`RatioLaw`: the same law on a lattice `factor` times finer, whose new points hold nothing."""
+    """`RatioLaw`: the same law on a lattice `factor` times finer, whose new points have no mass."""
     if factor == 1:
         return law
     masses = np.zeros((law.masses.shape[0] - 1) * factor + 1)
@@ -158,8 +160,8 @@ def averages(
 ) -> tuple[RatioLaw, RatioLaw]:
     """Two `RatioLaw` (masses [N]), of the averages of t and of t + 1 independent ratios.
 
-    By doubling, from the sums of n and n + 1 terms to two of those of 2n, 2n + 1 and 2n + 2: about log2(t) levels of
-    two sums each.
+    They are found by doubling, from the sums of n and n + 1 terms to two of those of 2n, 2n + 1 and 2n + 2: about
+    log2(t) levels of two sums each.
 
     Args:
       base: ``base(step)``, the law of one ratio on a lattice of that step, always of the same side, its own tails of
@@ -167,9 +169,9 @@ def averages(
       num_steps: t.
       step: of the last level's lattice, in log.
       tail: mass that the last level may cut off at either end; earlier levels cut off less.
-      coarsening: a level of n terms uses a step up to (t/n)^coarsening times larger, as its error is averaged away.
-        Tightness and speed only.
-      both: whether t + 1 is wanted; otherwise the second law is not to be used.
+      coarsening: a level of n terms uses a step up to (t/n)^coarsening times larger, since its error is averaged out.
+        This affects tightness and speed only.
+      both: whether the law for t + 1 is needed; otherwise the second law must not be used.
     """
     bits = bin(num_steps)[3:]
     most = math.log2(max(1.0, _COARSEST / step))
@@ -179,7 +181,7 @@ def averages(
 
     current = factor(1)
     one = base(step * current)
-    # a lump of mass near `tail` far from the rest would widen every later law: cut early levels deeper
+    # a lump of mass near `tail` far from the rest would widen every later law: early levels are cut deeper
     start = tail / num_steps**2
     n, small = 1, trimmed(one, 1.0, start)
     if num_steps == 1 and not both:

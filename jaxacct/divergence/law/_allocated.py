@@ -2,11 +2,10 @@
 
 X's profile is computed on a grid, from a few vertical lines of its Laplace transform phi(z) = E e^{-z (X - 1)}: with
 Re z = c > 0 the trapezoid rule gives E(x - X)_+, with c < 0 E(X - x)_+, plus positive, convex copies of them. These are
-upper bounds as they stand, and their second differences are masses. What a fixed number of nodes does not reach is
-damped by adding one more independent normal variable, whose variance costs only tightness. Above its mean X is known
-with few digits where one large ratio may decide. So a line that serves x up to x1 takes only ratios up to t x1; a
-larger one lifts X beyond x1 whatever the others are, so that what it adds is linear in x and exact. See
-docs/numerics/laws.md.
+upper bounds as they stand, and their second differences are masses. The part beyond a fixed number of nodes is damped
+by adding another independent normal variable, whose variance affects only tightness. Above its mean X is known to few
+digits where a single large ratio may dominate. So a line for x up to x1 includes only ratios up to t x1; a larger one
+lifts X beyond x1 whatever the others are, so that its contribution is linear in x and exact. See docs/numerics/laws.md.
 
 Shapes: [B] points of one ratio; [J] lines; [N] nodes of a line; [P] grid points of a line; one lane at a time.
 """
@@ -23,41 +22,41 @@ from jaxacct.divergence.law._plan import NUM_HIGH, NUM_LOW, LinePlan, plan
 from jaxacct.divergence.law._transform import COLUMNS, NODES, ROWS, Average, Decay, decay, fall, transform
 from jaxacct.special import ULP, expm1, log1p, sinh, vector_cos_and_sin
 
-POINTS = 84  # of each line's grid: with all lines 1008 points
+POINTS = 84  # of each line's grid: 1008 points with all lines
 _SKIP = 1  # gaps between one line's grid and the next one's
 _NEAR = 8  # points at either end of a line's grid from which a chord may lead to the next one, whose damping differs
-_TURNED = 64.0 + 4.0 * (ROWS + COLUMNS)  # error of a sum of turned terms, in ULP of the sum of their sizes
-_TAIL_DIGITS = 14.0  # in log: what lies beyond the last node moves masses by 4 over a gap, so is kept this much smaller
+_TURNED = 64.0 + 4.0 * (ROWS + COLUMNS)  # error of a sum of terms times phase factors, in ULP of the sum of their sizes
+_TAIL_DIGITS = 14.0  # in log: the part beyond the last node moves masses by 4 over a gap, so it is this much smaller
 
 
 class _Piece(NamedTuple):
-    """What one line gives: grid points, the profile there, rounded up, and the masses inside."""
+    """The results of one line: grid points, the profile there, rounded up, and the masses inside."""
 
-    # [4, P]: x - 1; at least E(x - X)_+ below the mean, E(X - x)_+ above it; at least the mass, except at the ends;
-    # the slip, the most by which a value errs independently of its neighbours
+    # [4, P]: x - 1; an upper bound on E(x - X)_+ below the mean, on E(X - x)_+ above it; one on the mass, except at the
+    # ends; the slip, the largest error of a value that is independent of its neighbours
     rows: Any
     gap: Any
-    large: Any  # at least the expected number of large ratios
+    large: Any  # upper bound on the expected number of large ratios
 
 
 class _Sums(NamedTuple):
-    """Sums over the ratios, which a line splits into large ones and kept ones."""
+    """Sums over the ratios, which are divided for a line into large ones and kept ones."""
 
     lost: Any  # mass of large ratios
     lost_mean: Any  # E y of them
     lost_size: Any  # E (|W| + 1) of them
-    drift: Any  # E W of those that are kept
+    drift: Any  # E W of the kept ratios
     around: Any  # E (|W| + 1) of them
     blurred: Any  # the same, times their errors
-    more: Any  # total mass less 1
+    more: Any  # total mass minus 1
     largest: Any  # the largest W that is kept
 
 
 def _sums(of: Average, cut: Any) -> _Sums:
     """`_Sums` of a line whose ratios beyond `cut` are large.
 
-    The sum of the masses less 1 is right to the rounding of a number below 2^-38, for fewer than 2^12 masses and a sum
-    below 2: multiples of 2^-50 are added without error, in any order.
+    The sum of the masses minus 1 is correct up to the rounding of a number below 2^-38, for fewer than 2^12 masses and
+    a sum below 2: multiples of 2^-50 are added without error, in any order.
     """
     m, w = of.mass, of.excess
     large = w > cut
@@ -77,7 +76,7 @@ def _log_transform(of: Average, sums: _Sums, line: LinePlan) -> Any:
     kept = of._replace(mass=jnp.where(of.excess > line.cut, 0.0, of.mass))
     kept = kept._replace(excess=jnp.where(of.excess > line.cut, 0.0, of.excess))
     centred, of_centred = transform(kept, c, step)
-    # E e^{-uW} is the total mass, less u E W, and the centred sum
+    # E e^{-uW} is the total mass, minus u E W, plus the centred sum
     re, im = centred[0] - c * sums.drift + (sums.more - sums.lost), centred[1] - y * sums.drift
     error = (jnp.abs(c) + y) * (sums.blurred + ULP * 2.0 * num * sums.around)
     error = error + ULP * (2.0 * num + 16.0) * (sums.lost + 2.0**-38)
@@ -85,7 +84,7 @@ def _log_transform(of: Average, sums: _Sums, line: LinePlan) -> Any:
     modulus = jnp.sqrt(jnp.maximum((1.0 + re) ** 2 + im * im, 1e-278))
     log_size = 0.5 * jnp.where(square > -0.5, log1p(jnp.maximum(square, -0.5)), 2.0 * jnp.log(modulus))
     error = error + of_centred + 16.0 * ULP * (jnp.abs(re) + jnp.abs(im) + jnp.where(modulus < 0.9, 1.0, 0.0))
-    # where little is known, another transform of the largest modulus does as well
+    # where the error is large, any transform of the largest modulus will do
     lost = ~(error < 0.5 * modulus)
     relative = jnp.where(lost, 1.1, -log1p(-jnp.where(lost, 0.0, error / modulus)))
     angle = jnp.where(lost, 0.0, jnp.arctan2(im, 1.0 + re))
@@ -93,9 +92,9 @@ def _log_transform(of: Average, sums: _Sums, line: LinePlan) -> Any:
 
 
 def _damping(of: Average, sums: _Sums, fallen: Decay, line: LinePlan, log_centre: Any) -> Any:
-    """[2]: the variance to add, and at least the log of what then lies beyond the last node, of terms without e^{zx}.
+    """[2]: the variance to add, and a bound on the log of the part then beyond the last node, of terms without e^{zx}.
 
-    From the last node to an edge phi is known to have fallen; beyond that edge only the variance helps.
+    From the last node to an edge phi is known to have decayed; beyond that edge only the variance helps.
     """
     c, step = line.centre, 2.0 * jnp.pi / line.period
     top = step * NODES
@@ -121,7 +120,7 @@ def _terms(of: Average, line: LinePlan, logs: Any, variance: Any) -> tuple[Any, 
     rounding = 2.0 * ULP * NODES + 2.0**-50 * (24.0 + jnp.abs(phase) + jnp.abs(log_phi) + jnp.abs(scale))
     weight = jnp.where(y == 0, 0.5, 1.0) * (h / jnp.pi) / square
     size = jnp.exp(log_phi - scale) * weight
-    # phi errs by at most e^power times what it is; where that is much, what it is may be no double
+    # phi errs by at most e^power times its value; where that is large, the value may be no double
     power = 1.01 * t * relative
     near, far = expm1(jnp.minimum(power, 1.0)), jnp.exp(log_phi - scale + power) * weight
     wide = jnp.where(power <= 1.0, size * near, far) + size * rounding
@@ -141,7 +140,7 @@ def _read(of: Average, sums: _Sums, line: LinePlan, terms: Any, scale: Any, log_
     cosh_square = 1.0 + rise * rise
     cos, sin = vector_cos_and_sin(0.5 * gap * y)
     size_hat = 4.0 * (rise * rise + sin * sin) / gap
-    # sines of some size err by 4 ULP of 1, and |sinh|^2 by 2 |sinh| times that
+    # sines that are not small err by 4 ULP of 1, and |sinh|^2 by 2 |sinh| times that
     hat_error = jnp.where(gap * y > 1.5, 32.0 * ULP * jnp.sqrt(size_hat * cosh_square / gap), 0.0)
     cos, sin = rise * cos, jnp.sqrt(cosh_square) * sin
     hat = 4.0 * (cos * cos - sin * sin) / gap, 8.0 * cos * sin / gap
@@ -155,7 +154,7 @@ def _read(of: Average, sums: _Sums, line: LinePlan, terms: Any, scale: Any, log_
     rows = (both.reshape(4 * ROWS, COLUMNS) @ inner.swapaxes(0, 1).reshape(COLUMNS, -1)).reshape(2, 2, ROWS, 2, POINTS)
     real, imag = rows[0, :, :, 0] - rows[1, :, :, 1], rows[0, :, :, 1] + rows[1, :, :, 0]
     found = jnp.sum(outer[0] * real - outer[1] * imag, axis=1)
-    # a turn errs by some ULP and by its angle's, sums over columns and then over rows by as many ULP as there are
+    # a phase factor errs by some ULP and by its angle's error, sums over columns and rows by as many ULP as there are
     wide, turned = wide + ULP * _TURNED * size, 4.0 * ULP * size * y
     of_mass = wide * size_hat + hat_error * size
     *parts, total = jnp.sum(jnp.stack([wide, of_mass, turned, turned * size_hat, size]), axis=1)
@@ -165,7 +164,7 @@ def _read(of: Average, sums: _Sums, line: LinePlan, terms: Any, scale: Any, log_
     value, mass = grown * (found + errors) + beyond * jnp.stack([jnp.ones_like(gap), 4.0 * cosh_square / gap])[:, None]
     exponents = jnp.abs(c * x) + jnp.abs(scale)
     slip = grown * (ULP * (_TURNED + 2.0 * exponents) * total + parts[2] * jnp.abs(x))
-    # what a large ratio adds is linear in x but for what `_joined` adds
+    # the contribution of a large ratio is linear in x, apart from the part that `_joined` adds
     some, mean, at_most = _with_large(of, sums)
     value = value + jnp.where(low, 0.0, jnp.maximum(mean - (1.0 + x) * some * (1.0 - 2.0**-40), 0.0))
     return _Piece(jnp.stack([x, value, mass, slip]), gap, at_most)
@@ -182,18 +181,18 @@ def _with_large(of: Average, sums: _Sums) -> tuple[Any, Any, Any]:
 
 
 def _swollen(of: Average, sums: _Sums) -> Any:
-    """At least the factor by which t total masses together, and their mean, may be above 1."""
+    """Upper bound on the factor by which t total masses together, and their mean, may exceed 1."""
     return jnp.exp(jnp.minimum(of.steps * (jnp.maximum(sums.more, 0.0) + 2.0**-80), 600.0)) * (1.0 + 2.0**-40)
 
 
 def allocated(bases: Law, steps: Any, log_share: Any) -> Law:
     """`Law` [V] of averages of `steps` [V] independent ratios, each of the law `bases` [V].
 
-    All V are computed on the lines and with the damping that the first one needs, so that differences between them give
+    All V are computed on the lines and with the damping of the first one, so that differences between them give
     derivatives.
 
     Args:
-      log_share: the logarithm of about what may be cut off on either side.
+      log_share: approximate logarithm of the mass that may be cut off on either side.
     """
     excess = jnp.pad(expm1(bases.log_ratio), ((0, 0), (1, 0)), constant_values=-1.0)
     mass = jnp.concatenate([bases.at_zero[:, None], bases.mass], axis=1)
@@ -228,9 +227,10 @@ def _profiles(of: _Piece) -> Any:
 
 
 def _chords(of: _Piece) -> Any:
-    """First and last point [2, J] that the law keeps of each line's grid. Steering only.
+    """First and last point [2, J] that the law keeps of each line's grid; any choice is valid.
 
-    Between two lines the shortest chord at which slopes rise is taken or, without one, that at which they fall least.
+    Between two lines the shortest chord at which slopes rise is taken or, if there is none, the one at which they fall
+    least.
     """
     x, value = of.rows[:, 0], _profiles(of)
     slopes = jnp.diff(value, axis=1) / of.gap[:, None]
@@ -249,7 +249,8 @@ def _chords(of: _Piece) -> Any:
 def _joined(of: _Piece, beyond: Any, chords: Any) -> Law:
     """The law whose profile joins the pieces' profiles by chords, between the points that `_chords` keeps.
 
-    Below, profiles are E(x - X)_+; above, E(X - x)_+, whose slopes are less by 1. Where they meet, the former is taken.
+    Below the mean profiles are E(x - X)_+; above it E(X - x)_+, whose slopes are less by 1. Where they meet, the former
+    is used.
     """
     x, value, mass, slip = of.rows[:, 0], _profiles(of), of.rows[:, 2], of.rows[:, 3]
     k, (start, stop) = np.arange(POINTS), chords[:, :, None]

@@ -1,14 +1,15 @@
 """The law of a round of shuffled reports: the clones pair (Feldman, McMillan & Talwar 2021, Theorem 3.2) by points.
 
-With m - 1 ~ Bin(n - 1, p) and x the mean of m fair signs, the pair is W (1 + c x) against W (1 - c x), W the law of
-(m, x), c = tanh(local_epsilon / 2). What dominates x in the convex order dominates the pair. Two steps give that:
+With m - 1 ~ Bin(n - 1, p) and x the mean of m fair signs, the pair is W (1 + c x) against W (1 - c x), with W the law
+of (m, x) and c = tanh(local_epsilon / 2). A law that dominates that of x in the convex order dominates the pair. Such a
+law is found in two ways:
 
-- the mean of fewer signs dominates that of more, so that m may go to the first of the counts of a bin;
-- m signs are dominated by a normal variable of variance m + log(m)/6 + pi/2 - 1, whose profile is convex in m, so that
-  m may also be spread to both ends of a bin.
+* the mean of fewer signs dominates that of more, so that m may be replaced by the first of the counts of a bin;
+* the sum of m signs is dominated by a normal variable of variance m + log(m)/6 + pi/2 - 1, whose profile is convex in
+  m, so that m may also be spread to both ends of a bin.
 
-The first serves few clones, the second many. Chords of E(x - u)_+ on a grid of u are then the law's profile, and their
-second differences its masses. docs/numerics/laws.md derives it.
+The first is used for few clones, the second for many. Chords of E(x - u)_+ on a grid of u are then the law's profile,
+and their second differences its masses. docs/numerics/laws.md derives this.
 
 Shapes: [B] bins of counts; [R] lattice points of the sum of m signs, from the middle outwards; [K] places u > 0.
 """
@@ -26,26 +27,26 @@ from jaxacct.special import LEAST_NORMAL, ULP, expm1, log1p, mills_ratio, tanh
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding
 from jaxacct.special._fair_coins import log_fair_pmf
 
-MOST_REPORTS = 2.0**40  # a larger number is taken as this one: leaving out clones only reveals more
+MOST_REPORTS = 2.0**40  # a larger number is replaced by this one: leaving out clones only reveals more
 MOST_LOCAL = 30.0  # local epsilon
-_MOST_PROB = 1.0 - 2.0**-40  # clone probability: a larger one is taken as this, likewise
+_MOST_PROB = 1.0 - 2.0**-40  # clone probability: a larger one is likewise replaced by this
 _BINS = 256  # of counts
 _SIGNS = 288  # lattice points of sums of signs that are enumerated
 _TOGETHER = 8  # bins in a group, to whose ends counts are spread where clones are many
-_LARGEST = 30.0  # deviations: beyond them a normal profile is taken as it is here
-# What follows steers tightness.
+_LARGEST = 30.0  # deviations: beyond them a normal profile is replaced by its value here
+# The following affect tightness only.
 _FEW = 3000.0  # mean number of clones up to which sums of signs are enumerated
-_LOG_ABOVE = 26.0  # -log of the share of counts that are taken as the largest one: with a larger share slopes err
+_LOG_ABOVE = 26.0  # -log of the share of counts replaced by the largest one: with a larger share slopes err
 _NUM_REACHES = 256  # places among which the last one is chosen
 
 
 class ClonesGrid(NamedTuple):
-    """Which counts make a bin, and where the law's points are: steering only."""
+    """The counts that form a bin, and the places of the law's points; any choice is valid."""
 
     low: Any  # the least number of clones that is considered
     width: Any  # counts of a bin
     gap: Any  # between places u
-    is_cut: Any  # whether means of signs beyond the last place become infinite losses; else they are taken as 1
+    is_cut: Any  # whether means of signs beyond the last place become infinite losses; else they are replaced by 1
     is_few: Any  # whether sums of signs are enumerated
 
 
@@ -97,7 +98,7 @@ def clones_law(local_epsilon: Any, clone_prob: Any, num_reports: Any, grid: Clon
     masses = jnp.concatenate([0.5 - slopes[:1], -jnp.diff(slopes)])
     masses = jnp.maximum(masses, 0.0) + 16.0 * ULP * jnp.concatenate([jnp.ones(1), slopes[:-1]])
     masses = jnp.append(masses, jnp.where(grid.is_cut, 0.0, to_one)) * (1.0 + 2.0**-48)
-    # with fewer clones than are considered the mean may be 1 or -1, too
+    # with fewer clones than are considered the mean may also be 1 or -1
     lost = (0.5 * counts.below + jnp.where(grid.is_cut, to_one, 0.0)) * (1.0 + 2.0**-48)
     places = jnp.append(places, jnp.where(grid.is_cut, jnp.minimum(places[-1] + grid.gap, 1.0), 1.0))
     c = tanh(0.5 * local_epsilon)
@@ -105,8 +106,8 @@ def clones_law(local_epsilon: Any, clone_prob: Any, num_reports: Any, grid: Clon
     less = (1.0 - places) + places * rest
     log_ratio = log1p(2.0 * c * places / less)
     blur = 32.0 * ULP * log_ratio
-    # the ratio of a lost mean goes to 0 and to the first place, for means that fall with it and for those that grow, or
-    # to the last place and to infinity
+    # the ratio of a lost mean goes to 0 and to the first place, for expectations that decrease in it and for those that
+    # increase, or to the last place and to infinity
     whole = lost * (1.0 + c) * (1.0 + 2.0**-48)
     at_ends = jnp.where(np.arange(len(places)) == len(places) - 1, jnp.stack([whole, whole])[:, None], 0.0)
     masses = masses * jnp.stack([1.0 + c * places, less]) * (1.0 + 2.0**-45) + at_ends
@@ -115,7 +116,7 @@ def clones_law(local_epsilon: Any, clone_prob: Any, num_reports: Any, grid: Clon
 
 
 def _others(num_reports: Any, clone_prob: Any) -> tuple[Any, Any]:
-    """How many others report, and the probability that one is a clone, both clipped to the range that is supported."""
+    """The number of other reports, and the probability that one is a clone, both clipped to the supported range."""
     return jnp.clip(num_reports, 1.0, MOST_REPORTS) - 1.0, jnp.clip(clone_prob, LEAST_NORMAL, _MOST_PROB)
 
 
@@ -148,11 +149,11 @@ def _of_signs(counts: _Counts, grid: ClonesGrid, places: Any) -> Any:
     """Upper bounds on E(x - u)_+ [K], each m taken as the first of its bin: sums of m signs are enumerated."""
     m = counts.first
     odd = m - 2.0 * jnp.floor(0.5 * m)
-    middle = 0.5 * (m + odd)  # how many signs are positive at lattice point 0
+    middle = 0.5 * (m + odd)  # the number of positive signs at lattice point 0
     top = jnp.minimum(middle + (_SIGNS - 1.0), m)
     log_top = log_fair_pmf(top, m)
     log_top = log_top + pmf_rounding(log_top)
-    # beyond the last lattice point masses fall faster than a geometric sequence
+    # beyond the last lattice point masses decrease faster than a geometric sequence
     ratio = (m - top) / (top + 1.0)
     rest = ratio / (1.0 - ratio)
     end = jnp.exp(log_top)

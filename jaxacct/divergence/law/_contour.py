@@ -1,13 +1,13 @@
 """Compositions of laws by one contour of fixed size: upper ends of delta and epsilon, in either direction.
 
-With M(s) the product of the laws' moments sum m y^s (sum m y^(1-s) in the add direction), each to the power of how many
-times it runs, as in `jaxacct.divergence._inversion`,
+With M(s) the product of the laws' moments sum m y^s (sum m y^(1-s) in the add direction), each to the power of its
+number of runs, as in `jaxacct.divergence._inversion`,
 
     delta(eps) = (1/2 pi i) int_{Re s = a} M(s) e^{eps (1 - s)} / (s (s - 1)) ds,    a > 1.
 
-The trapezoid rule gives delta and positive copies of it: an upper bound as it stands. Moments of finitely many points
-do not fall with the height, so one more Gaussian release, of mu = tau, is composed in: it lowers no profile, and what
-lies beyond the last node has a closed form. Every choice (a, the step, tau) steers tightness only.
+The trapezoid rule gives delta plus positive copies of it: an upper bound as it stands. Moments of finitely many points
+do not decay with the height, so an additional Gaussian release, of mu = tau, is included: it lowers no profile, and the
+part beyond the last node then has a closed form. Every choice (a, the step, tau) affects tightness only.
 docs/numerics/laws.md derives the error bounds.
 
 Numbers computed in one step share one array, since each array that a program makes is a kernel to compile.
@@ -27,20 +27,20 @@ from jaxacct.special import ULP, expm1, log1p, vector_cos_and_sin
 
 ROWS, COLUMNS = 64, 32  # of the nodes of a line
 _NODES = ROWS * COLUMNS
-_MOST = 690.0  # exponents of what is summed: beyond, nothing is known
+_MOST = 690.0  # largest exponent of a summand: beyond it there is no bound
 _LOST = 0.5  # relative error of a moment beyond which only its size is used
-# What follows steers tightness.
+# The following affect tightness only.
 _LOG_MOST_PART = 10.0  # log of the largest part of a moment that one point may be: it limits the orders
 _NUM_ORDERS = 32  # among which the line is chosen
-_LOG_ALIAS, _LOG_TAIL = 8.0, 8.0  # copies, and what may lie beyond the last node, are e^-8 of delta
+_LOG_ALIAS, _LOG_TAIL = 8.0, 8.0  # copies, and the part that may lie beyond the last node, are e^-8 of delta
 _RARE = 0.03  # log M below which losses are rare
 _NEWTON = 12  # steps of Newton's method
-_SLACKS = (1.05, 1.5, 4.0, 30.0)  # distances from the root at which an end is tried, over how far errors move it
+_SLACKS = (1.05, 1.5, 4.0, 30.0)  # distances from the root at which an end is tried, over its shift by errors
 _PASSES = 2  # lines tried, the later ones with a better guess of the answer
 
 
 class RepeatedLaws(NamedTuple):
-    """R independent laws, and how many times each is released."""
+    """R independent laws, and the number of releases of each."""
 
     law: Law  # of [R, G] and [R]
     count: Any  # [R]
@@ -59,9 +59,9 @@ class Sum(NamedTuple):
 
     line: LawLine
     terms: Any  # [2, N], real and imaginary parts
-    errors: Any  # [2], of the sum, the nodes left out included, and the same for each unit of epsilon
+    errors: Any  # [2], bound on the error of the sum, the nodes left out included, and its part per unit of epsilon
     log_scale: Any  # log M(a)
-    log_size: Any  # at least log M(a): alone it bounds delta
+    log_size: Any  # upper bound on log M(a), which alone bounds delta
     is_single: Any  # whether there is one release only
 
 
@@ -98,7 +98,7 @@ def moments(law: Law, order: Any, step: Any, add: Any) -> Any:
     sums = jnp.sum(jnp.stack([checked * fixed, size * moved]), axis=1)
     error = 1.01 * (sums[0] + (jnp.abs(w) + top) * sums[1])
     modulus = jnp.hypot(re, im)
-    # where little is known, another M of the largest modulus does as well: they differ by less than twice that
+    # where the error is large, any M of the largest modulus will do: they differ by less than twice that
     lost = ~(error < _LOST * modulus)
     modulus = jnp.maximum(jnp.where(lost, modulus + error, modulus), 1e-300)
     log_error = jnp.where(lost, 1.1, -log1p(-jnp.where(lost, 0.0, error / modulus)))
@@ -130,9 +130,9 @@ def of_moments(logs: Any, line: LawLine) -> Sum:
     re, im = weight * (order * line.excess - b * b), -weight * b * (order + line.excess)
     size, weight = jnp.exp(log_m - scale), jnp.sqrt(squares) * weight
     cos, sin, modulus = *vector_cos_and_sin(phase), size * weight
-    # some 40 ULP of a term, and what additions err by in any order
+    # some 40 ULP of a term, and the error of additions in any order
     rounding = 2.0**-50 * (24.0 + jnp.abs(phase) + jnp.abs(log_m)) + 2.0 * ULP * _NODES
-    # a moment errs by at most e^error times what it is; where that is much, what it is may be no double
+    # a moment errs by at most e^error times its value; where that is large, the value may be no double
     much = jnp.exp(log_m - scale + error) * weight
     wide = jnp.where(error <= 1.0, modulus * expm1(jnp.minimum(error, 1.0)), much)
     errors = jnp.sum(jnp.stack([wide + modulus * rounding, 2.0**-50 * modulus * b]), axis=1)
@@ -185,7 +185,7 @@ def single_delta(points: Any, epsilon: Any) -> Any:
 
 
 def _above(of: Sum, points: Any, epsilon: Any) -> tuple[Any, Any, Any, Any]:
-    """Upper bound on log delta at `epsilon` without infinite losses; log delta by the sum alone, whether that is known,
+    """Upper bound on log delta at `epsilon` without infinite losses; log delta by the sum alone, whether this is known,
     and its derivative.
 
     For a single release the sum is that over its points.
@@ -221,7 +221,7 @@ def dropped(run: RepeatedLaws, add: Any) -> Any:
 def _survey(run: RepeatedLaws, add: Any) -> Any:
     """[3, A]: orders a - 1, approximate log M there, and the log of the sum of the releases' moments, less 1 each.
 
-    Steering only.
+    Not certified.
     """
     # two points at a time, at their mean
     pairs = run.law.points.reshape(*run.law.points.shape[:2], -1, 2)
@@ -231,7 +231,7 @@ def _survey(run: RepeatedLaws, add: Any) -> Any:
     log_ratio = jnp.sum(log_ratio * mass, axis=2) / jnp.maximum(total, 1e-300)
     # also where the variance is 0
     first, last = jnp.log(jnp.stack([3e-2, 1.2e2]) / jnp.sqrt(jnp.maximum(variance, 1e-20)))
-    # where a rare large loss decides, orders are small; and none is of use at which a point's part of M is enormous
+    # where a rare large loss dominates, orders are small; an order at which a point's part of M is enormous is useless
     loss = jnp.where(add, -log_ratio, log_ratio)
     counts = (loss > 0.0) & (total > 0.0) & (run.count[:, None] > 0.0)
     most = jnp.min(jnp.where(counts, (_LOG_MOST_PART - jnp.log(total)) / jnp.where(counts, loss, 1.0), jnp.inf))
@@ -250,16 +250,16 @@ def _survey(run: RepeatedLaws, add: Any) -> Any:
 
 
 def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any) -> LawLine:
-    """The line on which the extra release and rounding raise delta least. Steering only.
+    """The line on which the extra release and rounding raise delta least; any choice is valid.
 
     Args:
-      slope: about how much log delta falls for each unit of epsilon.
+      slope: approximate decrease of log delta per unit of epsilon.
     """
     x, logs, alone = survey
     sizes = logs - x * epsilon
     left = (_LOG_ALIAS - log_delta) / x
     far = x[None, :] > 1.02 * x[:, None]
-    # where losses are rare, large ones are made by one release alone
+    # where losses are rare, a large one stems from a single release
     beyond = jnp.where((logs < _RARE)[:, None], alone, logs) - x * epsilon - jnp.log(x) - log_delta + _LOG_ALIAS
     right = jnp.where(far, beyond / jnp.where(far, x[None, :] - x[:, None], 1.0), jnp.inf)
     period = jnp.maximum(left, jnp.min(right, axis=1))
@@ -273,17 +273,17 @@ def _choose(survey: Any, log_delta: Any, epsilon: Any, slope: Any, rounding: Any
 
 
 def _rounding(run: RepeatedLaws) -> Any:
-    """About the relative error of a moment."""
+    """Approximate relative error of a moment."""
     return 1e-13 + ULP * 2.0 * run.law.mass.shape[1] * jnp.sum(run.count)
 
 
 def _epsilon_on(of: Sum, points: Any, log_delta: Any, near: Any) -> tuple[Any, Any, Any]:
-    """Upper bound on epsilon by the sum of one line, inf where it says nothing; about epsilon; and about how much log
-    delta falls there for each unit of it.
+    """Upper bound on epsilon by the sum of one line, inf where there is none; approximate epsilon; and the approximate
+    decrease of log delta there per unit of epsilon.
 
     Newton's method finds a root of the sum without its errors, which certifies nothing. Then the bound is evaluated
-    above the root, at multiples of how far the errors move it, and at 0. One loop does both, so that the program holds
-    the sum once.
+    above the root, at multiples of the root's shift by the errors, and at 0. One loop does both, so that the program
+    contains the sum once.
     """
     slacks = jnp.asarray((*_SLACKS, 0.0, 0.0), jnp.float64)
 
@@ -319,13 +319,13 @@ def _first_guess(survey: Any, log_delta: Any) -> Any:
     sizes = logs - log_delta
     chernoff = x * (jnp.log(x) - log1p(x)) - log1p(x)
     normal = -0.5 * jnp.log(4.0 * jnp.pi * jnp.maximum(logs, 1e-300) * x * (1.0 + x))
-    # for rare losses the excess of M over 1 counts
+    # for rare losses the excess of M over 1 matters
     rare = jnp.log(-expm1(-jnp.maximum(logs, 1e-300)))
     return jnp.maximum(jnp.min((sizes + jnp.minimum(chernoff + rare, normal)) / x), 0.0)
 
 
 def _left(run: RepeatedLaws, add: Any, log_delta: Any) -> tuple[Any, Any]:
-    """log of what infinite losses leave of delta, rounded down, and whether that is half of it or more."""
+    """log of the part of delta left by infinite losses, rounded down, and whether it is half of delta or more."""
     left = 1.0 - jnp.exp(jnp.log(dropped(run, add) + 1e-300) - log_delta)
     rest = log_delta + jnp.log(jnp.maximum(left, 0.5)) - 2.0**-46 * (1.0 + jnp.abs(log_delta))
     return rest, left >= 0.5
@@ -339,20 +339,20 @@ class LineAnswer(NamedTuple):
 
 
 def _better(state: Any, found: Any, near: Any, slope: Any, line: LawLine) -> Any:
-    """The state of a search: about the answer and the slope there, the best bound so far, and its line."""
+    """The state of a search: approximate answer and slope there, the best bound so far, and its line."""
     now = jnp.stack([near, slope, found, *line])
     return jnp.where((found < state[2]) | (np.arange(len(now)) < 2), now, state)
 
 
 def _start(survey: Any, near: Any, epsilon: Any, bound: Any) -> Any:
-    """The state of a search before it: nothing but `bound` is known."""
+    """The initial state of a search: nothing but `bound` is known."""
     x, logs, _ = survey
     (slope,) = value_at_minimum(logs - x * epsilon - jnp.log(1.0 + x), x[None])
     return jnp.stack([near, slope, bound, x[0], 1.0 + 0.0 * near, 0.0 * near])
 
 
 def epsilon(run: RepeatedLaws, add: Any, log_delta: Any) -> LineAnswer:
-    """Upper bound (class `LineAnswer`) on epsilon at `log_delta`, in one direction; inf where nothing is known."""
+    """Upper bound (class `LineAnswer`) on epsilon at `log_delta`, in one direction; inf where none is found."""
     log_delta, is_enough = _left(run, add, log_delta)
     survey, points = _survey(run, add), points_of_single(run, add)
 
@@ -367,7 +367,7 @@ def epsilon(run: RepeatedLaws, add: Any, log_delta: Any) -> LineAnswer:
 
 
 def log_delta(run: RepeatedLaws, add: Any, epsilon: Any) -> LineAnswer:
-    """Upper bound (class `LineAnswer`) on log delta at `epsilon`, in one direction; 0 where nothing is known."""
+    """Upper bound (class `LineAnswer`) on log delta at `epsilon`, in one direction; 0 where none is found."""
     survey, points = _survey(run, add), points_of_single(run, add)
 
     def again(_: int, state: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Points of releases whose outputs are few, or whole numbers: their own likelihood ratios, none of them moved.
+"""Points of releases with few outputs, or with integer outputs: their own likelihood ratios, none of them moved.
 
-What is beyond the window of whole numbers goes to 0 and to the first point, or to the last one and to infinity, as for
+Mass beyond the window of integers goes to 0 and to the first point, or to the last one and to infinity, as for
 continuous noise (docs/numerics/laws.md). Neighbouring points are merged where a line is chosen, so each point is
 repeated several times.
 """
@@ -16,12 +16,12 @@ from jaxacct.divergence.law._law import BasePoints
 from jaxacct.special import expm1
 
 MOST_LOSS = 500.0  # largest loss of one release
-_REACH = 9.0  # least number of standard deviations within the window of whole numbers
+_REACH = 9.0  # least number of standard deviations within the window of integers
 _ROUNDED = 1.0 + 2.0**-40  # masses: exponents of at most 500 by 4 ULP of themselves, sums and quotients
 
 
 def guarantee_base(epsilon: Any, delta: Any, num: int) -> BasePoints:
-    """`BasePoints` (a class) of the pair that dominates whatever is (epsilon, delta)-DP.
+    """`BasePoints` (a class) of the pair that dominates every (epsilon, delta)-DP mechanism.
 
     Kairouz, Oh & Viswanath 2015, "The composition theorem for differential privacy", Theorem 3.3.
     """
@@ -39,20 +39,20 @@ def response_base(local_epsilon: Any, num_categories: Any, num: int) -> BasePoin
 
 
 def covers_discrete_gaussian(scale: Any, sensitivity: Any, num: int) -> Any:
-    """bool: whether the window of `num` whole numbers holds enough of the noise, with and without the record."""
+    """bool: whether the window of `num` integers contains enough of the noise, with and without the record."""
     return 2.0 * _REACH * scale + 1.0 + sensitivity <= num
 
 
 def discrete_gaussian_base(scale: Any, sensitivity: Any, num: int) -> BasePoints:
-    """`BasePoints` (a class) of discrete Gaussian noise, at `num` whole numbers around half the sensitivity."""
+    """`BasePoints` (a class) of discrete Gaussian noise, at `num` integers around half the sensitivity."""
     first = jnp.floor(0.5 * (sensitivity - num))
     k = first + np.arange(num, dtype=np.float64)
     size = jnp.exp(-0.5 * (k / scale) ** 2)
-    total = jnp.sum(size) / _ROUNDED  # what is left out makes masses smaller
+    total = jnp.sum(size) / _ROUNDED  # the terms left out would make masses smaller
     last = first + (num - 1.0)
 
     def tail(distance: Any) -> Any:
-        """Upper bound on the mass, on one side, of whole numbers at that distance or further."""
+        """Upper bound on the mass, on one side, of integers at that distance or further."""
         ratio = jnp.exp(-(distance + 0.5) / scale**2)
         return jnp.exp(-0.5 * (distance / scale) ** 2) / (1.0 - ratio) / total * _ROUNDED
 
@@ -66,7 +66,7 @@ def discrete_gaussian_base(scale: Any, sensitivity: Any, num: int) -> BasePoints
 def discrete_laplace_base(noise_parameter: Any, sensitivity: Any, num: int) -> BasePoints:
     """`BasePoints` (a class) of noise with masses proportional to e^(-a |k|), moved by the sensitivity D < `num`.
 
-    Outputs k of 0 or less have the loss -a D together, those of D or more a D.
+    All outputs k <= 0 have the loss -a D, and all k >= D the loss a D.
     """
     times = jnp.floor(num / (sensitivity + 1.0))
     k = jnp.floor(np.arange(num, dtype=np.float64) / times)

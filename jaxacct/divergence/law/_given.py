@@ -1,8 +1,8 @@
-"""Points of releases whose losses are known numbers: made once by NumPy, constants of the programs that use them.
+"""Points of releases whose losses are known numbers: computed once by NumPy, constants of the programs that use them.
 
-What is given is a distribution of losses that dominates the release in one direction, of more points than a law may
-have. Each loss between two of the law's is split between them so that its mass stays, and the mean of e^-loss: delta,
-convex in e^-loss, only rises, at every epsilon and after any composition (docs/numerics, "Laws").
+The input is a distribution of losses that dominates the release in one direction, with more points than a law may have.
+Each loss between two points of the law is split between them so that its mass and the mean of e^-loss are kept: delta,
+convex in e^-loss, only increases, at every epsilon and after any composition (docs/numerics, "Laws").
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from jaxacct.divergence.law._law import Law
 
 _FARTHEST = 600.0  # nats: beyond, e^loss and the masses beside it are no doubles
 _ROUNDED = 1.0 + 2.0**-40  # masses: exponents of at most `_FARTHEST` by ULPs of themselves, shares and products
-_SHARE = 2.0**-48  # absolute error of a share: a quotient of two expm1, or 1 less that
-# What follows steers tightness: where points lie closest.
-_NUM_TILTS = 12  # orders at which each part of the losses may decide
+_SHARE = 2.0**-48  # absolute error of a share: a quotient of two expm1, or 1 minus that
+# The following affect tightness only: where points are closest.
+_NUM_TILTS = 12  # orders at which parts of the losses may dominate
 _LEAST_TILT, _LARGEST_TILT = 1.0, 24.0  # the first order at most, and the last one times the deviation of the loss
 _EVEN = 0.1  # share of the points that are spread evenly
-_MOST_ROUNDS = 100  # rounds in which places that take a whole point are found
+_MOST_ROUNDS = 100  # rounds of the search for places that take a whole point
 
 
 def given_law(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float, num: int, *, is_add: bool) -> Law:
@@ -30,8 +30,8 @@ def given_law(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float, 
     Args:
       losses: float64 [N], increasing; each errs by at most a few ULP of the largest.
       masses: float64 [N], of the first distribution of the pair: P where a record is removed, Q where it is added.
-      infinite_mass: of infinite loss.
-      is_add: whether they are of the add direction, y = e^-loss; else y = e^loss.
+      infinite_mass: the mass of infinite loss.
+      is_add: whether the losses are of the add direction, y = e^-loss; else y = e^loss.
     """
     place, mass, beyond = _in_reach(losses, masses, infinite_mass)
     if place.shape[0] > num:
@@ -48,7 +48,7 @@ def given_law(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float, 
 
 
 def _in_reach(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float) -> tuple[Any, Any, float]:
-    """The losses that have mass, at most `_FARTHEST` from 0: others move up, to the least of these or to infinity."""
+    """The losses with mass, at most `_FARTHEST` from 0: others move up, to the least of these or to infinity."""
     is_beyond = losses > _FARTHEST
     beyond = (infinite_mass + float(masses[is_beyond].sum())) * _ROUNDED
     kept = (masses > 0.0) & ~is_beyond
@@ -61,10 +61,10 @@ def _in_reach(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float) 
 
 
 def _chosen(place: NDArray[Any], mass: NDArray[Any], num: int) -> NDArray[Any]:
-    """At most `num` of the places, the first and the last among them. Steering only.
+    """At most `num` of the places, including the first and the last; any choice is valid.
 
-    A cell of width w with the share p of what decides adds about p w^2 to the variance, so that the sum over cells is
-    least where cells have widths in inverse proportion to the cube root of the density of p.
+    A cell of width w with the share p of the dominant losses adds about p w^2 to the variance, so that the sum over
+    cells is least if the widths of cells are inversely proportional to the cube root of the density of p.
     """
     gap = np.gradient(place)
     mean = float(np.sum(mass * place) / np.sum(mass))
@@ -74,7 +74,7 @@ def _chosen(place: NDArray[Any], mass: NDArray[Any], num: int) -> NDArray[Any]:
     logs = np.log(mass) + tilts[:, None] * place
     wanted = np.cbrt(np.exp(logs - logs.max(axis=1, keepdims=True)) * gap**2)
     wanted = np.mean(wanted / wanted.sum(axis=1, keepdims=True), axis=0) + _EVEN * gap / gap.sum()
-    # a place whose share is that of several points takes one of them, and the others share what is left
+    # a place with the share of several points takes one of them, and the others share the rest
     is_full = np.zeros(place.shape[0], bool)
     for _ in range(_MOST_ROUNDS):
         left = 1.0 - np.count_nonzero(is_full) / num
@@ -89,7 +89,7 @@ def _chosen(place: NDArray[Any], mass: NDArray[Any], num: int) -> NDArray[Any]:
 
 
 def _spread(place: NDArray[Any], mass: NDArray[Any], chosen: NDArray[Any]) -> tuple[Any, Any]:
-    """The `chosen` places and their masses: a loss between two of them is split so that the mean of e^-loss stays."""
+    """The `chosen` places and their masses: a loss between two of them is split so that the mean of e^-loss is kept."""
     cell = np.minimum(np.searchsorted(chosen, place, side="right") - 1, chosen.shape[0] - 2)
     above = np.clip(np.expm1(chosen[cell] - place) / np.expm1(chosen[cell] - chosen[cell + 1]), 0.0, 1.0)
     size = chosen.shape[0]

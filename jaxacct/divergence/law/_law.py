@@ -1,12 +1,12 @@
-"""How a contour sees a release: as finitely many likelihood ratios with masses, no less revealing than the release.
+"""Laws, the form in which contours use a release: finitely many likelihood ratios with masses that dominate it.
 
-A pair (P, Q) of a release's outputs on neighbouring data sets is known by the law of Y = dP/dQ under Q. A `Law` stands
-for a measure m of points y > 0, a mass m0 at y = 0 and a mean b at infinity, such that for every x >= 0
+A pair (P, Q) of a release's outputs on neighbouring data sets is described by the law of Y = dP/dQ under Q. A `Law` is
+a measure m of points y > 0, a mass m0 at y = 0 and a mean b at infinity, such that for every x >= 0
 
     sum m (x - y)_+ + m0 x >= E_Q (x - Y)_+    and    sum m (y - x)_+ + b >= E_Q (Y - x)_+.
 
-Such measures reveal no less, in either direction, and compositions of them do not either (docs/numerics/laws.md).
-Masses need not add to 1, so that every mass may be rounded up.
+Such measures reveal no less than the release, in either direction, and the same holds for their compositions
+(docs/numerics/laws.md). Masses need not add up to 1, so that every mass may be rounded up.
 
 Shapes: [G] points of one law; one lane at a time.
 """
@@ -22,11 +22,11 @@ from jaxacct._jax import jnp
 from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail, sinh
 
 LEAST_NOISE = 0.1  # noise multiplier; below, cells are too wide for Gauss's rule
-MOST_PROB = 1.0 - 2.0**-20  # sampling probability: above it log(1 - q) is too far away, and all are taken to join
+MOST_PROB = 1.0 - 2.0**-20  # sampling probability: above it log(1 - q) is too far away, and q is replaced by 1
 _LOW = -8.5  # the window in z begins here
 _BELOW = 0.5 * math.erfc(-_LOW / math.sqrt(2.0)) * (1.0 + 2.0**-40)
 _NUM_GAUSS = 12  # nodes of Gauss's rule in a cell: the bound on its error is derived for this number
-_CENTRE = 0.6  # where in the window cells may be narrowest: tightness, where few large ratios decide
+_CENTRE = 0.6  # place in the window where cells may be narrowest: affects tightness where few large ratios dominate
 _LEAST_LOG_SHARE = -150.0  # no window is longer than for this one
 
 
@@ -50,7 +50,7 @@ def written(x: Any, beside: Any) -> Any:
 def stacked(*rows: Any) -> Any:
     """`rows` [..] as one array, each row written in turn.
 
-    For rows that are costly to compute: XLA's CPU compiler does not vectorise the loops behind a concatenation.
+    It is for rows that are costly to compute: XLA's CPU compiler does not vectorise the loops behind a concatenation.
     """
     out = jnp.zeros((len(rows), *rows[0].shape), rows[0].dtype)
     for k, row in enumerate(rows):
@@ -61,11 +61,11 @@ def stacked(*rows: Any) -> Any:
 class Law(NamedTuple):
     """Points of a likelihood ratio, above its law in the convex order.
 
-    What belongs together is one array, which one kernel writes: the cost of compiling grows with the number of kernels.
+    Related values share one array, which one kernel writes: the cost of compiling grows with the number of kernels.
     """
 
     points: Any  # [3, G]: log y, finite; masses under Q, 0 or more; bounds on the error of log y
-    ends: Any  # [2]: m0, mass at y = 0, of infinite loss in the add direction; b, mean at infinity, in the other one
+    ends: Any  # [2]: m0, mass at y = 0, an infinite loss in the add direction; b, mean at infinity, one in the other
 
     @property
     def log_ratio(self) -> Any:
@@ -100,12 +100,12 @@ class BasePoints(NamedTuple):
     shift: Any  # [K]: the exponent errs by at most 4 ULP of it
     mass: Any  # [K]
     below: Any  # mass that goes to y = 0
-    above: Any  # the part of the mass that stands for ratios above the last point
+    above: Any  # the part of the mass that represents ratios above the last point
     beyond: Any  # their mean
 
 
 def reach_for(log_share: Any) -> Any:
-    """The distance in standard deviations beyond which there is about this share of a normal law's mass."""
+    """The distance in standard deviations beyond which a normal law has about this share of its mass."""
     return jnp.sqrt(-2.0 * jnp.clip(log_share, _LEAST_LOG_SHARE, -2.0))
 
 
@@ -128,7 +128,7 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
 
     Args:
       noise_multiplier: `LEAST_NOISE` or more.
-      log_share: the logarithm of about the mass of infinite loss that may be left.
+      log_share: approximate logarithm of the mass of infinite loss that may be left.
       bend: static; above 0 cells are up to cosh(bend) times narrower where ratios are large than far from there.
     """
     mu = 1.0 / noise_multiplier
@@ -141,7 +141,7 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
     mass = jnp.pad(to_lower, (0, 1)) + jnp.pad(to_upper, (1, 0))
     mass = mass * (1.0 + 2.0**-45 + ULP * (64.0 + 8.0 * z * z))
     above, taken = jnp.exp(log_normal_tail(jnp.stack([high, high - mu]))) * (1.0 + 2.0**-40)
-    # left of the window Y goes to 0, for means that fall with it, and to the first end, for those that grow
+    # left of the window Y goes to 0, for expectations that decrease in Y, and to the first end, for those that increase
     at = np.arange(num)
     mass = mass + jnp.where(at == 0, _BELOW, 0.0) + jnp.where(at == num - 1, above, 0.0)
     return BasePoints(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, jnp.asarray(_BELOW), above, taken)
@@ -151,7 +151,7 @@ def laplace_base(scale: Any, num: int) -> BasePoints:
     """`BasePoints` (a class) of a step of Laplace noise that moves by 1: log y from -1/scale to 1/scale.
 
     Between the ends v = log y, each of which has a mass of its own, Q has the density e^{-(v + x)/2} / 4, x = 1/scale,
-    and P e^v times that: a cell's mass under both is a closed form, and the share of its upper end what keeps the mean.
+    and P e^v times that: a cell's mass under both has a closed form, and the share of its upper end keeps the mean.
     """
     x = 1.0 / scale
     v = x * (2.0 * np.arange(num, dtype=np.float64) / (num - 1) - 1.0)
@@ -185,7 +185,7 @@ def whole(of: BasePoints) -> Law:
 def sampled(of: BasePoints, sampling_prob: Any) -> Law:
     """`Law`, with one point more than `of`, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
 
-    A probability above `MOST_PROB` is taken as 1: a record that joins more often reveals no less.
+    A probability above `MOST_PROB` is replaced by 1: a record that joins more often reveals no less.
     """
     is_whole = sampling_prob > MOST_PROB
     q = jnp.where(is_whole, 0.5, sampling_prob)
@@ -193,7 +193,7 @@ def sampled(of: BasePoints, sampling_prob: Any) -> Law:
     excess = q * expm1(of.exponent)
     far = excess < -0.25
     log_ratio = jnp.where(far, jnp.log((1.0 - q) + q * jnp.exp(of.exponent)), log1p(jnp.where(far, 0.0, excess)))
-    share = q * jnp.exp(of.exponent - log_ratio)  # that of the part that depends on the output
+    share = q * jnp.exp(of.exponent - log_ratio)  # share of the part that depends on the output
     size = jnp.where(far, 2.0, jnp.abs(excess) * jnp.exp(-log_ratio))
     blur = 8.0 * ULP * (jnp.abs(log_ratio) + size + share * (1.0 + of.shift))
     log_ratio, blur = (jnp.where(is_whole, a, b) for a, b in ((of.exponent, log_ratio), (4.0 * ULP * of.shift, blur)))

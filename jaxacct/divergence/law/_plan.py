@@ -1,6 +1,6 @@
-"""Choice of the lines for an epoch's law: steering only, every law is certified whatever they are.
+"""Choice of the lines for an epoch's law. The law is certified whatever the lines are.
 
-JAX's own elementary functions suffice here; certified code takes those of `jaxacct.special`, whose errors are known.
+JAX's own elementary functions suffice here; certified code uses those of `jaxacct.special`, whose errors are known.
 
 Shapes: [B] points of one ratio; [J] lines; [V] distances of a line from 0 that are compared.
 """
@@ -16,8 +16,8 @@ from jaxacct.divergence.law._law import value_at_minimum
 from jaxacct.divergence.law._transform import Average
 
 NUM_LOW, NUM_HIGH = 5, 7  # lines below and above the mean
-DIGITS = 10.0  # in log: copies and what lies beyond the last node are kept this far below what is wanted
-_NUM_TILTS = 64  # points of the real axis that say how far down X reaches
+DIGITS = 10.0  # in log: copies and the part beyond the last node are kept this far below what is wanted
+_NUM_TILTS = 64  # points of the real axis by which the lower end of X is found
 _NUM_DISTANCES = 256  # distances from the mean at which the tail of X is estimated
 _THIN = 2  # points that are merged into one
 _TILTS = np.geomspace(1.5, 90.0, 48)  # distances of the lines from 0 that are compared, over a length
@@ -26,18 +26,18 @@ _LOG_CONDITION = 18.0  # log of a line's summands over its sum above which round
 
 
 class LinePlan(NamedTuple):
-    """Where the lines are and which part of the profile they serve; [J]."""
+    """The places of the lines and the parts of the profile for which they are used; [J]."""
 
     start: Any  # x - 1 of the first grid point
     stop: Any  # and of the last
     cut: Any  # a ratio beyond it counts as a large one
     centre: Any  # c
     period: Any
-    wanted: Any  # log of the error that the profile may have
+    wanted: Any  # log of the error allowed in the profile
 
 
 def plan(of: Average, tail: Any) -> LinePlan:
-    """`LinePlan` [J] of all lines; `tail` is about what may be cut off on either side. Steering only."""
+    """`LinePlan` [J] of all lines; `tail` is the approximate mass that may be cut off on either side."""
     t, log_tail = of.steps, jnp.log(tail)
     parts = jnp.sum(jnp.stack([of.mass, of.mass * of.excess])[:, 1:].reshape(2, -1, _THIN), axis=2)
     points = jnp.stack([parts[0], parts[1] / jnp.maximum(parts[0], 1e-300)])
@@ -46,10 +46,10 @@ def plan(of: Average, tail: Any) -> LinePlan:
     # where X ends, the variance that lines add moves it beyond
     least = jnp.min(jnp.where(points[0] > 0.0, points[1], jnp.inf))
     lowest = jnp.where(lowest < least + 0.1 * bulk, jnp.maximum(lowest - 0.06 * bulk, 0.5 * (lowest - 1.0)), lowest)
-    # of few ratios X may be tiny: further down than this no line's exponents fit a double's square
+    # with few ratios X may be tiny: further down than this the squares of a line's exponents are not doubles
     lowest = jnp.maximum(lowest, -1.0 + jnp.maximum(1e-9, jnp.exp(1.54 * jnp.log(0.006 / t))))
-    # several ratios that are large together, as of few steps of much noise, take X further than one alone; where single
-    # ones do, Chernoff's bound says little
+    # several ratios that are large together, as in few steps with much noise, take X further than one alone; where a
+    # single one does, Chernoff's bound is loose
     is_shared = (highest < 2.0 * top) | (of.excess[-1] < t * top)
     top = jnp.where(is_shared, jnp.maximum(highest, top), top)
     # up to five deviations above the mean X has few large ratios: what is below is thin, which keeps periods short
@@ -72,14 +72,14 @@ def plan(of: Average, tail: Any) -> LinePlan:
 
 def _far(points: Any, t: Any, largest: Any, log_tail: Any) -> tuple[Any, Any, Any, Any]:
     """The deviation of X without large ratios, and with them; the x beyond which only the tail lies; and a table [2, X]
-    of log x and about log E(X - 1 - x)_+, from one large ratio beside a Gaussian bulk."""
+    of log x and approximate log E(X - 1 - x)_+, from one large ratio and a Gaussian bulk."""
     m, w = points
     square = m * jnp.minimum(w * w, 1e200)
     full = jnp.sqrt(jnp.sum(square) / t)
     ends = jnp.log(jnp.stack([1e-2 * full, 30.0 * full + (largest + 1.0) / t]))
     log_x = ends[0] + (ends[1] - ends[0]) * np.linspace(0.0, 1.0, _NUM_DISTANCES)
     reached = t * jnp.exp(log_x)[:, None]
-    # half of x by one ratio counts as a large one
+    # a ratio that contributes half of x counts as large
     within, alone = jnp.sum(
         jnp.stack([jnp.where(w < 0.5 * reached, square, 0.0), m * jnp.maximum(w - reached, 0.0)]), axis=2
     )
@@ -106,7 +106,7 @@ def _read(table: Any, x: Any) -> Any:
 
 
 def _ends(points: Any, t: Any, full: Any, log_tail: Any) -> tuple[Any, Any]:
-    """The x - 1 below which, and the one beyond which, X lies by no more than the tail.
+    """The x - 1 below which, and the one beyond which, X lies with no more mass than the tail.
 
     E(y - X)_+ <= E e^{u (y - X) - 1} / u, and E(X - y)_+ likewise.
     """
@@ -115,7 +115,7 @@ def _ends(points: Any, t: Any, full: Any, log_tail: Any) -> tuple[Any, Any]:
     u = jnp.exp(log_u)
     rates, furthest = u / t, jnp.stack([-jnp.ones_like(w[-1]), w[-1]])[:, None]
     exponents = np.array([-1.0, 1.0])[:, None, None] * rates[:, None] * w
-    # masses add to 1 but for a little
+    # masses add up to nearly 1
     logs = jnp.sum(m * jnp.expm1(jnp.clip(exponents, -700.0, 700.0)), axis=2)
     logs = t * jnp.log1p(jnp.maximum(logs, -1.0 + 1e-250)) - (log_tail + 1.0 + log_u)
     below, above = jnp.where(jnp.abs(rates * furthest) < 700.0, logs, jnp.inf)
@@ -143,7 +143,7 @@ def _lines(logs: Any, reach: Any, ends: Any, above: Any, length: Any, log_tail: 
     is_low = np.arange(len(reach)) < NUM_LOW
     sizes = logs + jnp.where(is_low, 1.0, -1.0)[:, None] * v * ends[..., None] - jnp.log(v)
     below = jnp.min(sizes, axis=2) - 2.5
-    # a line on both sides of the mean joins lines above it, where what counts is the excess
+    # a line on both sides of the mean joins lines above it, where the excess is what matters
     joined = jnp.minimum(below[0], jnp.where(ends[1] > 0, above[1], 0.0))
     wanted = jnp.where(is_low, jnp.stack([joined, below[1]]), above)
     wanted = jnp.maximum(wanted, log_tail)

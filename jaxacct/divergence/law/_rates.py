@@ -1,7 +1,8 @@
 """Derivatives of log delta at an answer, from the laws of slightly different releases, on the line that gave it.
 
-Each number that a release's law depends on is moved a little, and the differences of the moments are taken: one program
-makes all laws, whereas differentiating it would make a program several times as large. Not certificates.
+Each number on which a release's law depends is moved a little, and the differences of the moments are taken: one
+program computes all laws, whereas automatic differentiation would give a program several times as large. The
+derivatives are not certified.
 
 Shapes: [R, V] laws of R releases: as they are, and with each of their numbers moved; [N] nodes.
 """
@@ -17,7 +18,7 @@ from jaxacct.divergence.law._contour import LawLine, moments, of_moments, trapez
 from jaxacct.divergence.law._law import Law
 
 _REACH = 0.35  # change of log delta over which the derivative in epsilon is taken, of a single release
-MOVED = 2.0**-18  # relative change of a number: a slope loses as much to its own change over that, and less to rounding
+MOVED = 2.0**-18  # relative change of a number: a slope's error is of this size by its own change, and less by rounding
 
 
 def _over(difference: Any, gap: Any) -> Any:
@@ -43,13 +44,13 @@ def rates(laws: Law, counts: Any, gaps: Any, line: LawLine, add: Any, epsilon: A
     usable = total > 0.0
     share = jnp.stack([re, -im]) / jnp.where(usable, total, 1.0)
     moved = logs[:, 1:] - logs[:, :1]  # [R, P, 2, N]
-    # the argument moves by less than half a turn
+    # the argument moves by less than pi
     moved = moved.at[:, :, 1].add(-2.0 * jnp.pi * jnp.round(moved[:, :, 1] / (2.0 * jnp.pi)))
     by_number = _over(counts[:, None] * jnp.sum(moved * share, axis=(2, 3)), gaps)
     by_count = jnp.sum(logs[:, 0] * share, axis=(1, 2))
     b = line.step * np.arange(re.shape[0], dtype=np.float64)
     slope = jnp.sum(b * -share[1]) - line.excess
-    # the slope of a single release jumps at its points, while over a longer reach log delta is nearly linear
+    # the slope of a single release jumps at its points, while over a longer distance log delta is nearly linear
     reach = _REACH / jnp.maximum(-slope, 1e-300)
     beside = jax.vmap(lambda e: trapezoid(of, e)[0])(epsilon + reach * np.array([1.0, -1.0]))
     mean_slope = jnp.diff(jnp.log(jnp.maximum(beside, 1e-300)))[0] / (-2.0 * reach) - line.excess

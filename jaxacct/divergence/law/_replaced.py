@@ -2,9 +2,9 @@
 
 With z standard normal without either record, e(z) = e^{mu z - mu^2/2} and A(z) = 1 - q + q e(z),
 
-    P has the density A(z) phi(z), Q that of A(-z) phi(z), and Y = A(z) / A(-z) grows with z:
+    P has the density A(z) phi(z), Q the density A(-z) phi(z), and Y = A(z) / A(-z) grows with z:
 
-the pair that is the worst case, in either order (`jaxacct.bounds._mirrored`).
+this is the worst-case pair, in either order (`jaxacct.bounds._mirrored`).
 
 Shapes: [G] points; one lane at a time.
 """
@@ -32,7 +32,7 @@ def replaced(noise_multiplier: Any, sampling_prob: Any, log_share: Any, num: int
 
     Args:
       noise_multiplier: `LEAST_NOISE` or more.
-      log_share: the logarithm of about the mass of infinite loss that may be left.
+      log_share: approximate logarithm of the mass of infinite loss that may be left.
     """
     mu = 1.0 / noise_multiplier
     high = mu + reach_for(log_share)

@@ -21,7 +21,7 @@ _OCTAVES = 16  # of heights at which the decay is bounded
 
 
 class Average(NamedTuple):
-    """X: the values of a ratio less 1, their masses, and the number of ratios that X averages."""
+    """X: the values of a ratio minus 1, their masses, and the number of ratios that X averages."""
 
     excess: Any  # [B], y - 1
     mass: Any  # [B]
@@ -41,8 +41,8 @@ def transform(of: Average, centre: Any, step: Any) -> tuple[Any, Any]:
 
         f_{a+b} = f_a + f_b + e_a e_b,
 
-    where nothing cancels, and the sum of the last is a product of matrices. Its errors are summed by the Cauchy-Schwarz
-    inequality.
+    in which nothing cancels, and the sum of the last term is a product of matrices. Its errors are summed by the
+    Cauchy-Schwarz inequality.
     """
     w, mass = of.excess, of.mass
     outer = np.arange(ROWS + COLUMNS) < ROWS
@@ -73,14 +73,14 @@ def transform(of: Average, centre: Any, step: Any) -> tuple[Any, Any]:
 
 
 class Decay(NamedTuple):
-    """|E e^{-iuW}| between heights u, over all ratios: at most `size` from one height to the next, and what bounds its
-    distance from the same transform on another line."""
+    """|E e^{-iuW}| between heights u, over all ratios: at most `size` from one height to the next, and the data for a
+    bound on its distance from the same transform on another line."""
 
     heights: Any  # [D], increasing
     size: Any  # [D - 1]
-    slope: Any  # [D - 1]: at least |E W e^{-iuW}|
+    slope: Any  # [D - 1]: upper bound on |E W e^{-iuW}|
     square: Any  # E W^2
-    gap: Any  # about the square of the gap between points
+    gap: Any  # approximate square of the gap between points
 
 
 def decay(of: Average, lowest: Any) -> Decay:
@@ -94,7 +94,7 @@ def decay(of: Average, lowest: Any) -> Decay:
     re, im = jnp.stack(vector_cos_and_sin(jnp.minimum(u[:, None] * w, 1e300))) @ m
     error = wide * u + ULP * (2.0 * len(w) + 8.0 + 8.0 * u * mean)
     size = jnp.sqrt(re * re + im * im) + error
-    # E W is 0 but for masses that are rounded up, and for a mean at infinity
+    # E W is 0 apart from the rounding up of masses and a mean at infinity
     slope = jnp.minimum(u[1:] * square + jnp.abs(drift), mean) + wide + ULP * (4.0 * len(w)) * (1.0 + mean)
     between = jnp.maximum(size[1:], size[:-1]) + 0.5 * (u[1:] - u[:-1]) * slope
     return Decay(u, between * (1.0 + 2.0**-40), slope, square, gap)
@@ -109,13 +109,13 @@ def fall(of: Decay, t: Any, c: Any, top: Any, largest: Any, lost: Any, lost_size
     """A tuple: an upper bound on log |phi(c + iy)| for y from `top` to an edge, and that edge, no less than `top`.
 
     On the line c/t a ratio's transform differs from that on the imaginary axis by at most |c/t| |E W e^{-iuW}| and
-    (c/t)^2 / 2 times the largest e^{-cW/t} E W^2. Ratios that are left out, of mass `lost`, add it and
-    |c/t| times `lost_size`, at least their E |W|; `largest` is the largest W that is kept.
+    (c/t)^2 / 2 times the largest e^{-cW/t} E W^2. Ratios that are left out, of mass `lost`, add this mass and |c/t|
+    times `lost_size`, an upper bound on their E |W|; `largest` is the largest W that is kept.
     """
     v, u = jnp.abs(c) / t, top / t
     most = jnp.exp(jnp.minimum(jnp.maximum(v, v * jnp.where(c < 0, largest, 0.0)), 690.0))
     beside = v * (of.slope + lost_size) + 0.5 * v * v * most * of.square + lost
-    # as far as the transform of so many points falls
+    # up to the height to which the transform of that many points decays
     heights = of.heights[1:]
     known = heights * jnp.sqrt(of.gap) < 1.0
     used = (heights > u) & known

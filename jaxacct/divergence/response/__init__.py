@@ -1,1 +1,1 @@
-"""Shuffled binary randomized response and the special pairs."""
+"""Divergences of shuffled binary randomized response and of the special pairs of Girgis et al. 2021."""

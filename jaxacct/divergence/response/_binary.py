@@ -1,4 +1,4 @@
-"""Shuffled binary randomized response, one record in n: what no general amplification bound can beat.
+"""Shuffled binary randomized response, one record in n: lower bounds for every general amplification bound.
 
 Feldman, McMillan & Talwar 2021, Appendix G and section 6.1 (CL-S16 to CL-S18). All other records hold 0, so that the
 number of ones is c^0 ~ Bin(n, r) when the differing record holds 0, r = 1/(E+1), E = e^local_epsilon. If it holds 1,
@@ -6,8 +6,8 @@ the number of ones is c^1, whose likelihood ratio against c^0 is linear in the c
 
     L(c) = 1 + 2 sinh(local_epsilon) (c - n r) / n.
 
-Lower bounds on every valid epsilon, delta or Renyi divergence of "any local_epsilon-DP randomizer, shuffled",
-replace-one adjacency. (Even for binary randomized response itself all zeros are not always the worst data set.)
+They are lower bounds on every valid epsilon, delta or Renyi divergence of "any local_epsilon-DP randomizer, shuffled",
+replace-one adjacency. (Even for binary randomized response itself the data set of zeros is not always the worst one.)
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from jaxacct.special._binomial_blocks import binomial_blocks_below
 from jaxacct.special._namespace import is_jax, stop_gradient, xp
 
 _LARGEST_WINDOW = 2**15  # blocks of counts that are summed at most: fewer are certified too, only looser
-_MOST_VARIANCE = 2.0**36  # of the count, up to which one question sums single counts: two million of them
-_TAIL_SDS = 9.5  # standard deviations beyond the mean where a sum ends; what is left out only lowers a lower bound
+_MOST_VARIANCE = 2.0**36  # of the count, up to which single counts are summed for one question: two million of them
+_TAIL_SDS = 9.5  # standard deviations beyond the mean where a sum ends; truncation only lowers a lower bound
 
 
 def binary_response_window(num_reports: float) -> int:
-    """A static int, a power of two: how many blocks of counts to sum; up to n = 4e7 each block is a single count."""
+    """A static int, a power of two: the number of blocks of counts to sum; up to n = 4e7 each is a single count."""
     size = min(num_reports + 1.0, 0.5 * _TAIL_SDS * math.sqrt(num_reports) + 64.0, _LARGEST_WINDOW)
     return 1 << max(0, math.ceil(size) - 1).bit_length()
 
 
 class _Setting(NamedTuple):
-    """Of one lane, each [L]: n, the probability r of a one, 1 - r, and the slope of L in the count."""
+    """The numbers of each lane, [L]: n, the probability r of a one, 1 - r, and the slope of L in the count."""
 
     size: jax.Array
     prob: jax.Array
@@ -61,7 +61,7 @@ def _stride(width: jax.Array, window: int) -> jax.Array:
 def _profile(
     epsilon: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array, window: int
 ) -> tuple[jax.Array, jax.Array]:
-    """(log delta, d log delta / d epsilon), each [L], the larger of both directions; the slope only steers a search.
+    """(log delta, d log delta / d epsilon), each [L], the larger of both directions; the slope only guides a search.
 
     The former is rounded down.
     """
@@ -76,8 +76,8 @@ def _profile(
         first = xp.floor(threshold) + 1.0 if sign > 0 else xp.ceil(threshold) - 1.0
         first = xp.where(xp.isfinite(first), first, -1.0)
         mass, count = binomial_blocks_below(*setting[:3], first, stride, sign=sign, window=window)
-        # linear in the count: a block's mean is enough, by 1e-14 of its size. Subtracted is the rounding, in the
-        # distance that of exp, expm1 and sinh
+        # linear in the count: a block's mean suffices, to 1e-14 of its size. The rounding is subtracted; that of the
+        # distance is from exp, expm1 and sinh
         gap = sign * (count - mean) - distance - 2.0**-50 * mean - 2.0**-45 * (stride - 1.0) - 2.0**-47 * distance
         inside = (mass > -xp.inf) & (gap > 0)
         mass = xp.where(inside, mass, -xp.inf)
@@ -99,11 +99,11 @@ def binary_response_log_delta(
 ) -> jax.Array:
     """Log delta [L], rounded down: the larger divergence of c^0 and c^1 at `epsilon` >= 0; -inf where it is 0.
 
-    Feldman, McMillan & Talwar 2021, Appendix G (CL-S16). Lower bound on every valid delta, replace-one adjacency. One
-    binomial tail for each direction, from the threshold outward, all terms positive. With `binary_response_window`:
-    within 3e-11 |log delta| of the truth, in the logarithm, while blocks are single counts (n to 4e7), and 1e-7 beyond;
-    more where epsilon nearly meets the local epsilon, by the rounding of their difference. -inf outside
-    num_reports >= 1, 0 <= local_epsilon <= 700.
+    Feldman, McMillan & Talwar 2021, Appendix G (CL-S16). It is a lower bound on every valid delta, replace-one
+    adjacency: one binomial tail for each direction, from the threshold outward, with positive terms only. With
+    `binary_response_window` the logarithm is within 3e-11 |log delta| of the truth while blocks are single counts (n to
+    4e7), and within 1e-7 beyond; the error is larger where epsilon is near the local epsilon, by the rounding of their
+    difference. The result is -inf outside num_reports >= 1, 0 <= local_epsilon <= 700.
     """
     if _is_one_on_host(epsilon, num_reports, local_epsilon):
         return _on_host(response_log_delta, epsilon, num_reports, local_epsilon)
@@ -115,8 +115,8 @@ def binary_response_epsilon(
 ) -> jax.Array:
     """Epsilon [L] at which delta still exceeds exp(log_delta), the largest that was found; 0 if there is none.
 
-    Lower bound on every valid epsilon at that delta, replace-one adjacency (CL-S16): `binary_response_log_delta` was
-    evaluated at the answer.
+    It is a lower bound on every valid epsilon at that delta, replace-one adjacency (CL-S16):
+    `binary_response_log_delta` was evaluated at the answer.
     """
     if _is_one_on_host(log_delta, num_reports, local_epsilon):
         return _on_host(response_epsilon, log_delta, num_reports, local_epsilon)
@@ -124,7 +124,7 @@ def binary_response_epsilon(
     def shortfall(
         steps: jax.Array, target: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        epsilon = xp.exp(-steps)  # f decreases in -log epsilon: the end that is found is one where delta >= target
+        epsilon = xp.exp(-steps)  # f decreases in -log epsilon: at the end that is found delta >= target
         value, slope = _profile(epsilon, num_reports, local_epsilon, window)
         return target - value, epsilon * slope
 
@@ -134,12 +134,12 @@ def binary_response_epsilon(
 
 
 def _is_one_on_host(at: jax.Array, num_reports: jax.Array, local_epsilon: jax.Array) -> bool:
-    """Whether it is one question by NumPy, of so few reports that their single counts are summed."""
+    """Whether this is a single question for NumPy, with few enough reports for a sum over single counts."""
     if is_jax(at, num_reports, local_epsilon) or any(np.size(x) > 1 for x in (at, num_reports, local_epsilon)):
         return False
     return not num_reports[0] * np.exp(-local_epsilon[0]) > _MOST_VARIANCE
 
 
 def _on_host(function: Callable[[float, float, float], float], *arguments: jax.Array) -> Any:
-    """A function of floats, of arrays of one entry."""
+    """The value of a function of floats for arrays of one entry."""
     return np.array([function(*(float(x[0]) for x in arguments))])

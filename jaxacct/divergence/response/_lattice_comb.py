@@ -1,13 +1,14 @@
-"""Sums over all integers from every h-th of them: how wide h may be, and what that costs.
+"""Sums over all integers, computed from every h-th of them: the admissible h, and a bound on the error.
 
 For counts k ~ Bin(n, p) and a function G that is a positive mixture of products ``k (k-1) .. (k-j+1) z^k``, z in
-[z0, 1], j <= J, the sum over every h-th count is off by its aliases, E[G e^(iwk)] at w = 2 pi l/h, 0 < l < h:
+[z0, 1], j <= J, the error of the sum over every h-th count consists of aliases, E[G e^(iwk)] at w = 2 pi l/h,
+0 < l < h:
 
     |h sum_m P(mh + c) G(mh + c) - E G| <= sum_l (1 - 4 v' sin(pi l/h)^2)^((n-J)/2) E G <= 3 e^(-2 v sin(pi/h)^2) E G,
 
 since the mixture's parts have moments n..(n-j+1) (pz)^j e^(iwj) (1 - p + p z e^(iw))^(n-j). Here v = (n - J) v', and v'
-is the least P(1 - P) for the tilted probabilities P = pz/(1 - p + pz). The bound holds for all counts, also those far
-in the tails: nothing is asked of G beyond the integers.
+is the least P(1 - P) for the tilted probabilities P = pz/(1 - p + pz). The bound holds for all counts, including those
+far in the tails: nothing is assumed about G beyond the integers.
 
 Where the mixtures are truncated, and where the windows of counts end, the parts left out are below e^-100.
 """
@@ -20,13 +21,13 @@ from jaxacct._jax import Array
 from jaxacct.special._namespace import xp
 
 EXPONENT = 100.0  # natural logarithm: the masses that truncations leave out are below e^-100, and are added as bounds
-_SHORTEST = 6.0  # steps h below this are not taken: sin(pi/h) is then too far from pi/h for the rule of `stride`
+_SHORTEST = 6.0  # steps h below this are not used: sin(pi/h) is then too far from pi/h for the rule of `stride`
 
 
 def stride(variance: Any) -> Any:
     """Steps h, floats of the shape of `variance`: about the largest whose aliases are below 3 e^-90 for v = `variance`.
 
-    It is 1, every integer, where that would be below 6.
+    The step is 1, that is, every integer is summed, where that would be below 6.
     """
     wide = xp.floor(xp.sqrt(0.19 * variance))
     return xp.where(wide >= _SHORTEST, wide, 1.0)

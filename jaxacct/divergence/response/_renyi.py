@@ -1,8 +1,8 @@
 """Renyi divergences of shuffled binary randomized response, one record in n, between certified ends.
 
-All other records hold 0; k ~ Bin(n, p), p = 1/(E + 1), E = e^local_epsilon, is the number of ones if this one does
-too, and 1 + x, x = 2 sinh(local_epsilon) (k - n p)/n, the likelihood ratio of its holding 1 (Girgis et al. 2021,
-section 8; equation (11) at real orders). E x = 0, so that for every power a > 1 or a < 0
+All other records hold 0; k ~ Bin(n, p), p = 1/(E + 1), E = e^local_epsilon, is the number of ones if the differing
+record holds 0 too, and 1 + x, x = 2 sinh(local_epsilon) (k - n p)/n, is the likelihood ratio of its holding 1 (Girgis
+et al. 2021, section 8; equation (11) at real orders). E x = 0, so that for every power a > 1 or a < 0
 
     E (1 + x)^a - 1 = E[(1 + x)^a - 1 - a x]
 
@@ -33,13 +33,13 @@ from jaxacct.special import ULP, log1p, map_rows, one_minus_exp, series_of_exces
 from jaxacct.special._binomial import binomial_rate, log_binomial_pmf, pmf_rounding, product_error
 from jaxacct.special._namespace import stop_gradient, xp
 
-LARGEST = 300.0  # local epsilon beyond which nothing is claimed
-_NUM_HALVINGS = 16  # for the integrand's peak, which only says where the nodes end: what lies beyond is bounded
-_MAX_WINDOW = 2**15  # nodes that are summed at most; fewer are certified too, only looser
+LARGEST = 300.0  # local epsilon beyond which no bound is given
+_NUM_HALVINGS = 16  # for the integrand's peak, which only determines where the nodes end: the part beyond is bounded
+_MAX_WINDOW = 2**15  # largest number of nodes that are summed; fewer are certified too, only looser
 
 
 class _Layout(NamedTuple):
-    """Nodes first, first + step, .. as far as `last`, and the least variance of the mixture's tilted laws; each [L]."""
+    """Nodes first, first + step, .. up to `last`, and the least variance of the mixture's tilted laws; each [L]."""
 
     first: Any
     step: Any
@@ -48,7 +48,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(n: Any, local_epsilon: Any, top: float) -> _Layout:
-    """The nodes [L] that serve all powers from 1 (or 0) to `top`."""
+    """The nodes [L] used for all powers from 1 (or 0) to `top`."""
     size = abs(top)
     odds = xp.exp(-local_epsilon)
     mean = n * odds / (1.0 + odds)
@@ -77,7 +77,7 @@ def _usable(num_reports: Any, local_epsilon: Any) -> Any:
 
 
 def response_window(num_reports: Any, local_epsilon: Any, top: float, *, max_window: int = _MAX_WINDOW) -> int:
-    """A static int, a power of two: how many nodes the powers to `top` (the order, or 1 - order) need.
+    """A static int, a power of two: the number of nodes that the powers to `top` (the order, or 1 - order) need.
 
     For concrete arrays of pairs. A smaller window is certified too, only looser.
     """
@@ -148,7 +148,7 @@ def response_log_excess(
 
 
 class _Setting(NamedTuple):
-    """Of one lane, each [L]: n, local epsilon, p, 1 - p, and the slope of x in the count."""
+    """The numbers of each lane, [L]: n, local epsilon, p, 1 - p, and the slope of x in the count."""
 
     num_reports: jax.Array
     local_epsilon: jax.Array
@@ -158,7 +158,7 @@ class _Setting(NamedTuple):
 
 
 class _Outside(NamedTuple):
-    """What the nodes leave out, each [L]."""
+    """The part that the nodes leave out, each [L]."""
 
     log_left: jax.Array  # log of Chernoff's bound on the mass below the first node
     last: jax.Array  # the last node
@@ -168,12 +168,12 @@ class _Outside(NamedTuple):
 def _log_outside(
     setting: _Setting, at: _Layout, outside: _Outside, power: jax.Array, log_moment: jax.Array, *, forward: bool
 ) -> jax.Array:
-    """Log of what the nodes' sum may be off by, [L], where E (1+x)^a <= exp(log_moment).
+    """Log of a bound on the error of the nodes' sum, [L], where E (1+x)^a <= exp(log_moment).
 
     Left of the nodes 1 + |a x| + (1+x)^a is at most 2 + a, or 2 - a + e^(-a local_epsilon). Right of them it is at most
     c (1+x)^b, (b, c) = (a, 2) or (1, 2 - a), a log-concave multiple of the masses: a geometric series. Where only every
-    h-th count is summed, the nodes outside count h times more. The aliases are then added, those of 1 and of a x
-    (|E x e^(iwk)| is at most twice that of e^(iwk)), and what the mixture's cut at t0 leaves out.
+    h-th count is summed, the nodes outside are weighted by h. The aliases are then added, those of 1 and of a x
+    (|E x e^(iwk)| is at most twice that of e^(iwk)), and the part of the mixture beyond t0.
     """
     n, local, prob, rest, slope = setting
     size = xp.abs(power)
@@ -195,9 +195,10 @@ def _log_outside(
 def power_excess(power: jax.Array, x: jax.Array, log_ratio: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Three arrays [.., L], v, h and the relative error of v: (1+x)^a - 1 - a x = v e^h, for a > 1 or a < 0 and x > -1.
 
-    `log_ratio` is log(1+x). A series where the terms would cancel; elsewhere w (e^(b log_ratio) - 1) - b x, where
-    w = 1+x, b = a - 1 for a > 1 and w = 1, b = a for a < 0, so that every term vanishes with b. There both terms err by
-    24 ULP and 8 of their exponent at most, and add up to 160 times their difference at most. `log_ratio` is that of x.
+    `log_ratio` is log(1+x). A series is used where the terms would cancel; elsewhere w (e^(b log_ratio) - 1) - b x,
+    where w = 1+x, b = a - 1 for a > 1 and w = 1, b = a for a < 0, so that every term vanishes with b. There both terms
+    err by 24 ULP and 8 of their exponent at most, and add up to 160 times their difference at most. `log_ratio` is that
+    of x.
     """
     small = (1.0 + xp.abs(power)) * xp.abs(x) < 0.05
     y = xp.where(small, x, 0.0)

@@ -1,4 +1,4 @@
-"""Shuffled binary randomized response for one concrete question on the host: sums over single counts, formed once.
+"""Shuffled binary randomized response for one concrete question on the host: sums over single counts, computed once.
 
 The setting of `jaxacct.divergence.response._binary`: c ~ Bin(n, r), r = 1/(e^local_epsilon + 1), the likelihood ratio
 of c is 1 + s (c - n r), s = 2 sinh(local_epsilon)/n. With x the distance of a count from the mean and d that of the
@@ -7,11 +7,11 @@ threshold, in either direction
     above:  delta = s sum_{x > d} P[x] (x - d),              d = (e^eps - 1)/s,
     below:  delta = e^eps s sum_{x > d} P[x] (x - d),        d = (1 - e^-eps)/s,
 
-where x - d is also the distance of the threshold from the last count, n or 0, less that of the count: no digits cancel
+where x - d is also the distance of the threshold from the last count, n or 0, minus that of the count: no digits cancel
 where epsilon is near the local epsilon.
 
 Between two counts the sum is linear in d, so that the epsilon of a delta follows from two running sums over the counts
-without a search. What is returned was then evaluated, rounded down.
+without a search. Delta is then evaluated, rounded down, at the epsilon that is returned.
 """
 
 import math
@@ -25,13 +25,13 @@ from jaxacct.special._binomial import log_binomial_pmf, pmf_rounding
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-LARGEST = 700.0  # local epsilon beyond which its exponential overflows: nothing is claimed there
-_FALL = 32.0  # natural logarithms by which the mass has fallen where a sum ends; what is left out lowers a lower bound
+LARGEST = 700.0  # local epsilon beyond which its exponential overflows: no bound is given there
+_FALL = 32.0  # natural logarithms by which the mass has fallen where a sum ends; truncation lowers a lower bound
 _BEFORE = (0.3, 8.0)  # standard deviations, and counts, by which the counts begin before the guessed threshold
 _ENDS = 1e-8  # share of the mass at the threshold that the last count may have before other counts are taken
-_PASSES = 10  # guesses at the threshold, mostly one; only tightness
-_TRIES = 16  # points tried for the lower end, mostly the first or second is it
-_BLOCK = 2**13  # counts at once: what is small stays in the cache, and in memory that is there already
+_PASSES = 10  # guesses of the threshold, mostly one; affects only tightness
+_TRIES = 16  # points tried for the lower end, mostly one or two
+_BLOCK = 2**13  # counts processed at once: small arrays stay in the cache, and in memory that is already allocated
 _ENOUGH = 1e-10  # of log delta that a lower end may lie beyond the target
 
 
@@ -56,13 +56,13 @@ def _setting(num_reports: float, local_epsilon: float) -> _Setting:
 
 
 class _Side(NamedTuple):
-    """Consecutive counts [K] above the mean (`sign` 1) or below it (-1), from one of them outwards.
+    """Consecutive counts [K] above the mean (`sign` 1) or below it (-1), starting from one of them outwards.
 
     Attributes:
       log_unit: log of s and of the first count's probability, rounded down.
       mass: probabilities over the first one's, rounded down.
       first: distance of the first count from the mean.
-      left: how many counts there are beyond it, to n or 0.
+      left: the number of counts beyond it, to n or 0.
     """
 
     sign: float
@@ -75,8 +75,8 @@ class _Side(NamedTuple):
 def _side(of: _Setting, sign: float, near: float, far: float) -> _Side | None:
     """Counts further than `near` from the mean, to about `far`; None if there is none.
 
-    The first one's probability has its own error, that of its evaluation and that of r, whose last digit moves it by
-    c - n r. From there quotients of neighbours are multiplied: each, of exact whole numbers and of
+    The first one's probability has the error of its evaluation and that of r, whose last digit moves it by c - n r.
+    From there quotients of neighbours are multiplied: each quotient, of exact integers and of
     r/(1 - r) = e^-local_epsilon, and its product with the one before err by some 8 roundings, 2^-50, so that the
     probability of a count j steps away errs by 2^-50 j: twice that is subtracted.
     """
@@ -112,7 +112,7 @@ def _epsilon(of: _Setting, sign: float, distance: float) -> float:
 
 
 class _Value(NamedTuple):
-    """Log delta of one direction, rounded down, and about its slope in epsilon."""
+    """Log delta of one direction, rounded down, and its approximate slope in epsilon."""
 
     log_delta: float
     slope: float
@@ -124,8 +124,8 @@ _NOTHING = _Value(-math.inf, -1.0)
 def _value(of: _Setting, side: _Side | None, epsilon: float) -> _Value:
     """The value at `epsilon`, a sum of positive terms over the counts beyond the threshold.
 
-    Distances of thresholds err by what exp, expm1 and sinh do, some 15 roundings: 2^-47 is taken. The difference of
-    the two epsilons is exact where they are near each other, and errs by one rounding elsewhere.
+    Distances of thresholds err by the errors of exp, expm1 and sinh, some 15 roundings: 2^-47 is used. The difference
+    of the two epsilons is exact where they are near each other, and errs by one rounding elsewhere.
     """
     if side is None or not 0.0 <= epsilon < of.local:
         return _NOTHING
@@ -209,19 +209,19 @@ def _one_direction(of: _Setting, sign: float, log_delta: float, guess: float) ->
 
 
 def _threshold(of: _Setting, side: _Side, log_delta: float) -> tuple[float, bool]:
-    """About the distance d at which delta is exp(`log_delta`), and whether the counts of `side` suffice to tell it.
+    """The approximate distance d at which delta is exp(`log_delta`), and whether the counts of `side` suffice for it.
 
     delta e^-log_unit = C + (x - d) A above, divided by 1 - s d below, with x the first count beyond d, A the mass from
     there on, and C the sum of such masses of all counts beyond x.
     """
-    margin = 2.0**-53 * (256.0 + 1.1 * len(side.mass))  # what is rounded down where this is certified
+    margin = 2.0**-53 * (256.0 + 1.1 * len(side.mass))  # the rounding down where this is certified
     wanted = math.exp(min(log_delta + margin - side.log_unit, 700.0))
     slope = of.slope if side.sign < 0 else 0.0
 
     def target(at: int) -> float:
         return wanted * (1.0 - slope * (side.first + at))
 
-    mass, a_beyond, c_beyond = side.mass, 0.0, 0.0  # A and C of what lies outside the block, from the last one inwards
+    mass, a_beyond, c_beyond = side.mass, 0.0, 0.0  # A and C of the counts beyond the block, from the last one inwards
     for high in range(len(mass), 0, -_BLOCK):
         low = max(high - _BLOCK, 0)
         a = a_beyond + np.cumsum(mass[low:high][::-1])

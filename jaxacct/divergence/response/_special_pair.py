@@ -1,9 +1,9 @@
-"""A special pair: m clients with one value against m - 1 of them and one with another (Girgis et al. 2021, section 7).
+"""Special pairs: m clients with one value against m - 1 of them and one with another (Girgis et al. 2021, section 7).
 
-The likelihood ratio of the two histograms is 1 + X/m, X = xi_1 + .. + xi_m independent, E xi = 0, e^-eps - 1 <= xi <=
-e^eps - 1 for any eps-LDP randomizer. Since (1 + X/m)^a is convex in each xi, the law on the two end points is the
-worst: binary randomized response, p = 1/(E + 1), E = e^eps (GI-X1). If a client reports with probability s only, xi is
-that law with probability s and 0 otherwise; k-ary randomized response is s = (E + 1)/(E + k - 1).
+The likelihood ratio of the two histograms is 1 + X/m, X = xi_1 + .. + xi_m independent, E xi = 0, e^-eps -
+1 <= xi <= e^eps - 1 for any eps-LDP randomizer. Since (1 + X/m)^a is convex in each xi, the law on the two end points
+is the worst: binary randomized response, p = 1/(E + 1), E = e^eps (GI-X1). If a client reports only with probability s,
+xi has that law with probability s and is 0 otherwise; k-ary randomized response is s = (E + 1)/(E + k - 1).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def single_log_excess(local_epsilon: jax.Array, power: jax.Array) -> jax.Array:
 
     a special pair of one client, m = 1 (GI-X3). It errs by ULP (`SINGLE_ULPS` + 7 |itself|), so that `log_up` and
     `log_down` with that hold: two log1mexp by 5 + 4 |log| and two of their arguments, a softplus by 9 of at most log 2,
-    an ULP of M eps and of three sums. It keeps its digits as M falls to 0.
+    an ULP of M eps and of three sums. It keeps its digits as M tends to 0.
     """
     growth = power * local_epsilon
     return growth + log1mexp(-growth) + log1mexp(-growth - local_epsilon) - softplus(-local_epsilon)
@@ -54,7 +54,7 @@ def moment_bound_log_excess(
         C(a,2) chi2/m + sum_{i=3..a} C(a,i) i Gamma(i/2) (2 sinh(eps)^2/m)^(i/2),   chi2 = 4 sinh(eps/2)^2,
 
     for any eps-LDP randomizer, integer orders a >= 2. With a randomizer's own chi-square distance (`log_chi_square`) it
-    is equation (36), which holds for that randomizer. Each term is moved up by what its logarithms and sums err by
+    is equation (36), which holds for that randomizer. Each term is raised by the errors of its logarithms and sums
     (docs/numerics/clones.md, "Girgis et al.'s bounds").
 
     Args:
@@ -81,7 +81,7 @@ def moment_bound_log_excess(
 
     clients = xp.broadcast_to(num_clients, (len(orders), *local_epsilon.shape))
     weight, size, order = (xp.asarray(v, xp.float64) for v in (weights, weight_sizes, orders))
-    if local_epsilon.shape[-1] == 1:  # one pair: the orders take the lanes' place, since XLA vectorises the minor axis
+    if local_epsilon.shape[-1] == 1:  # one pair: orders take the place of lanes, since XLA vectorises the minor axis
         value = summed(weight.T, size.T, order, clients[:, 0])[:, None]
     else:
         value = map_rows(
@@ -91,9 +91,9 @@ def moment_bound_log_excess(
 
 
 def log_scaled_gamma(index: int) -> tuple[float, float]:
-    """log(i Gamma(i/2)) for a whole number i >= 1, and the size of its parts: it errs by 6 ULP of that, and 4.
+    """Two floats: log(i Gamma(i/2)) for an integer i >= 1, and the size of its parts; it errs by 6 ULP of that, and 4.
 
-    From the logarithms of whole numbers: 2 (i/2)! for even i, i!! sqrt(pi) / 2^((i-1)/2) for odd ones.
+    It is found from the logarithms of integers: 2 (i/2)! for even i, i!! sqrt(pi) / 2^((i-1)/2) for odd ones.
     """
     half = index // 2
     if index % 2 == 0:
@@ -121,8 +121,8 @@ def exponential_log_moment(
 ) -> jax.Array:
     """Upper bounds [A, L] on log E(1 + X/m)^a, rounded up: a^2 (E - 1)^2/m, real orders a >= 1.
 
-    Girgis et al. 2021, Theorem 6. `sharp` (static): m log(e^y - y), y = a (E - 1)/m, which the proof has one line
-    before and which is never larger. `orders` is [A, 1].
+    Girgis et al. 2021, Theorem 6. With `sharp` (static) it is m log(e^y - y), y = a (E - 1)/m, which appears in the
+    proof one line before and is never larger. `orders` is [A, 1].
     """
     growth = xp.expm1(local_epsilon)
     y = orders * growth / num_clients

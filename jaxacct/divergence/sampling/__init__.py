@@ -1,1 +1,1 @@
-"""Monte Carlo samples of privacy losses, of random allocation and of correlated noise: estimates, not bounds."""
+"""Monte Carlo samples of the privacy losses of random allocation and of correlated noise: estimates, not bounds."""

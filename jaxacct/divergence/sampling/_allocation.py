@@ -4,10 +4,10 @@ They estimate delta and certify nothing. Every sampler is a function of a key an
 `Losses`, two float64 arrays [L] for L independent samples (one a lane): the privacy loss and the log of an importance
 weight, so that delta(eps) is the mean of weight * (1 - e^(eps - loss))_+ (RA-S17, RA-S18).
 
-A coordinate is the output of one of the t steps of an epoch, divided by sigma. Coordinates are drawn in tiles of
-`rows` x L and summed as they come. They are float32 normals g, with likelihood ratio W = e^(s g - s^2/2), s = 1/sigma,
-summed in float64: an error of 5e-7 s |g| each, without bias to first order. X is the average of the t ratios W. REMOVE
-is P against Q, ADD is Q against P; under P the record is in step one, by symmetry.
+A coordinate is the output of one of the t steps of an epoch, divided by sigma. Coordinates are drawn in tiles of `rows`
+x L, each of which is summed at once. They are float32 normals g, with likelihood ratio W = e^(s g - s^2/2),
+s = 1/sigma, summed in float64: each has an error of 5e-7 s |g|, without bias to first order. X is the average of the t
+ratios W. REMOVE is P against Q, ADD is Q against P; under P the record is in step one, by symmetry.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class Allocation(NamedTuple):
 class Tile(NamedTuple):
     """The sizes of one draw, all static: `rows` coordinates (at least 2) for `lanes` samples at once.
 
-    `ratio_dtype` is the type in which e^(s g) is formed. float32 saves a quarter of the time. It needs 9.3 s < 88, and
-    its errors, 1e-7 each and 1e-8 in the mean, have to be small against the standard deviation of X, about s / sqrt(t).
+    `ratio_dtype` is the type in which e^(s g) is computed. float32 saves a quarter of the time. It needs 9.3 s < 88,
+    and its errors, 1e-7 each and 1e-8 in the mean, have to be small relative to the standard deviation of X, about
+    s / sqrt(t).
     """
 
     rows: int
@@ -101,7 +102,7 @@ def log_average(run: Allocation, log_terms: Sequence[jax.Array]) -> jax.Array:
 def special_noise(key: jax.Array, tile: Tile) -> jax.Array:
     """float64 [L], standard normal from 52 random bits.
 
-    For the record's own coordinate, on which a sample depends most.
+    It is for the record's own coordinate, on which a sample depends most.
     """
     return survival_inverse(jnp.log(uniforms(key, 1, tile.lanes)[0]))
 
@@ -109,7 +110,7 @@ def special_noise(key: jax.Array, tile: Tile) -> jax.Array:
 def naive(key: jax.Array, run: Allocation, *, direction: Direction, tile: Tile) -> Losses:
     """`Losses` [L] for one selected step: log X under P (REMOVE), minus that under Q (ADD), X = (1/t) sum W_i.
 
-    Drawn from P and Q themselves, so without weights.
+    The samples are drawn from P and Q themselves, hence without weights.
     """
     s = run.inverse_sigma
 
@@ -134,8 +135,8 @@ def append_coordinate(ratios: jax.Array, w: jax.Array, count: jax.Array) -> jax.
 
         rho_j <- N_j (rho_{j-1} / N_{j-1}),   rho_0 / N_0 = 1,
 
-    sums and quotients of positive numbers, at a fifth of the time of sums in log space. Ratios with j > i mean nothing,
-    and are replaced when i reaches j.
+    which are sums and quotients of positive numbers, and take a fifth of the time of sums in log space. Ratios with
+    j > i are meaningless, and are replaced when i reaches j.
     """
     j = jnp.arange(1, ratios.shape[0] + 1, dtype=jnp.float64)[:, None]
     share = jnp.minimum(j / count.astype(jnp.float64), 1.0)
@@ -174,9 +175,9 @@ def several_selected(key: jax.Array, run: Allocation, *, num_selected: int, dire
 
 
 def default_ranks(num_steps: int, direction: Direction) -> tuple[int, ...]:
-    """Tuple of ints, increasing from 1: which order statistics to draw, counted from the largest coordinate.
+    """Tuple of ints, increasing from 1: the order statistics to draw, counted from the largest coordinate.
 
-    Those of the experiments of Feldman & Shenfeld 2025; every rank where t < 100, and then nothing is lost.
+    They are those of the experiments of Feldman & Shenfeld 2025; for t < 100 every rank, and then nothing is lost.
     """
     t = num_steps
     if t < 100:
@@ -186,10 +187,10 @@ def default_ranks(num_steps: int, direction: Direction) -> tuple[int, ...]:
 
 
 def rank_weights(ranks: Sequence[int], num_steps: int, direction: Direction) -> NDArray[Any]:
-    """float64 [R]: how many coordinates each of R ranks stands for, so that the loss is never below the true one.
+    """float64 [R]: the number of coordinates each of R ranks represents, so that the loss is never below the true one.
 
-    REMOVE: a rank stands for itself and those below it until the next rank. ADD: for itself and those above it since
-    the previous rank; coordinates below the last rank are dropped. `ranks` count from the largest, the first is 1.
+    REMOVE: a rank represents itself and those below it until the next rank. ADD: itself and those above it since the
+    previous rank; coordinates below the last rank are dropped. `ranks` count from the largest, the first is 1.
     """
     if direction is Direction.REMOVE:
         return np.diff(np.asarray([*ranks, num_steps], np.float64))

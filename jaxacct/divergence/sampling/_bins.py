@@ -5,10 +5,10 @@ P/Q = L = mean_b e^(X_b - K_bb/2), X ~ N(0, K) under Q.
 * REMOVE, E_P (1 - e^eps / L)_+: drawn under R = mean_b N(k K_b, K), k >= 1. R/Q = mean_b e^(k X_b - k^2 K_bb/2) is at
   least L^k e^(-k (k - 1) v/2), v the largest K_bb (power means), so that P/R <= e^((k - 1) (k v/2 - eps)) where
   L >= e^eps.
-* ADD, E_Q (1 - e^eps L)_+: drawn with X moved so that R/Q = e^(-h m - h^2 s/2), m the mean of X and s its variance. L
+* ADD, E_Q (1 - e^eps L)_+: drawn with X shifted so that R/Q = e^(-h m - h^2 s/2), m the mean of X and s its variance. L
   is at least e^(m - w/2), w the mean of K_bb, so that Q/R <= e^(h (w/2 - eps) + h^2 s/2) where L <= e^-eps.
 
-k = 1 and h = 0 are plain samples, of values up to 1.
+k = 1 and h = 0 are plain samples, with values up to 1.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from jaxacct._types import Direction
 
 _BLOCK = 2**20  # coordinates drawn at once
-_ROUNDING = 1.0 + 2.0**-30  # of the largest value: exponentials of a sample and of its bound
+_ROUNDING = 1.0 + 2.0**-30  # of the largest value: from the exponentials of a sample and of its bound
 _SHARED = 2.0**-30  # share of the largest covariance added to all: covers the error in them and in their root
 
 Progress = Callable[[int, int], None]
@@ -61,7 +61,7 @@ class CovarianceRoot(NamedTuple):
 
 
 def covariance_root(covariance: NDArray[Any]) -> CovarianceRoot:
-    """`CovarianceRoot`, a NamedTuple, from the covariances K [t, t]; to be made once for all draws."""
+    """`CovarianceRoot`, a NamedTuple, from the covariances K [t, t]; to be computed once for all draws."""
     raised = covariance + _SHARED * covariance.max()
     values, vectors = np.linalg.eigh(raised)
     return CovarianceRoot(raised, (vectors * np.sqrt(np.maximum(values, 0.0))).T)

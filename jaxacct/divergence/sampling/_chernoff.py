@@ -1,4 +1,4 @@
-"""How far the expectation of bounded values may exceed the mean of their samples, at a given confidence."""
+"""An upper confidence bound on the expectation of bounded values from the mean of their samples."""
 
 import math
 from typing import Any
@@ -13,8 +13,8 @@ def chernoff_upper_confidence(mean: Any, num_samples: int, error_prob: float, sc
     """Chernoff-KL bound on the expectation of values in [0, scale] from the mean of N independent ones (RA-S19).
 
     scale * max{p: N kl(mean/scale || p) <= log(1/error_prob)}, kl(q || p) = q log(q/p) + (1-q) log((1-q)/(1-p)):
-    exceeded by the expectation with probability at most `error_prob` (Bernoulli values are extremal). By bisection of
-    p - q, whose upper end is returned: within 1e-9 relative, and from above.
+    exceeded by the expectation with probability at most `error_prob` (Bernoulli values are extremal). It is found by
+    bisection of p - q, whose upper end is returned: within 1e-9 relative, and from above.
 
     >>> from jaxacct.estimation import chernoff_upper_confidence
     >>> round(float(chernoff_upper_confidence(0.001, 500_000, 0.01)), 10)

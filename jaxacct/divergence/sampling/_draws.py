@@ -1,10 +1,10 @@
 """Random numbers for the Monte Carlo samplers: normal, exponential and gamma draws from `jax.random` keys.
 
 Arrays have one row for each coordinate and one lane for each sample. The generator, Threefry, is named explicitly, and
-both halves of its 64-bit blocks are used (`jax.random.bits` of 32 bits throws one away). Normals are made from uniform
+both halves of its 64-bit blocks are used (`jax.random.bits` of 32 bits discards one). Normals are computed from uniform
 numbers by inverting the tail probability in log space, with more bits where they matter. So neither tail ends at 5.4
 standard deviations, as those of `jax.random.normal` in float32 do: of a million coordinates the largest lies beyond
-that in one sample of thirty.
+that in one sample out of thirty.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from jaxacct._jax import jax, jnp
 from jaxacct.special import expm1, log1mexp, log1p
 
 # With p = 2(1 - Phi(g)) and r = sqrt(-2 log p): g = r^2 P(r) / Q(r) to 1.8e-7 max(1, g) for r in [0, 38.6], that is for
-# p down to 1e-323. Fitted to SciPy's ndtri_exp by least squares, re-weighted towards the least maximal error. Highest
+# p down to 1e-323. Fitted to SciPy's ndtri_exp by least squares, re-weighted towards the least maximum error. Highest
 # power first.
 _INVERSE_P = (-2.85444984e-08, 2.65914157e-02, 3.45606389e-01, 7.31479290e-01, 7.99311459e-01, 6.26555444e-01)
 _INVERSE_Q = (2.658546e-02, 3.4629225e-01, 8.3576431e-01, 1.42955734, 1.27323065, 1.0)
 
 _LOG_2 = 0.6931471805599453  # log 2
-_FINE = 2**10  # in units of 2^-31: a tail probability below it takes 32 more bits
+_FINE = 2**10  # in units of 2^-31: a tail probability below it gets 32 more bits
 
 
 def stream(key_data: jax.Array, block: jax.Array) -> jax.Array:
     """Key (a scalar JAX key array, Threefry) of one block of samples, from uint32 [2] of seed and the block's number.
 
-    What is drawn from it also depends on the setting `jax_threefry_partitionable`.
+    The numbers drawn from it also depend on the setting `jax_threefry_partitionable`.
     """
     return jax.random.fold_in(jax.random.wrap_key_data(key_data, impl="threefry2x32"), block)
 
@@ -56,7 +56,7 @@ def exponentials(key: jax.Array, rows: int, lanes: int) -> jax.Array:
 def tail_inverse(log_p: jax.Array) -> jax.Array:
     """Float array, shape and type of `log_p` <= 0: the g >= 0 with 2(1 - Phi(g)) = p.
 
-    To 1.8e-7 max(1, g), and the rounding of the type.
+    It is accurate to 1.8e-7 max(1, g), and the rounding of the type.
     """
     r = jnp.sqrt(jnp.maximum(-2.0 * log_p, 0.0))
     top, bottom = jnp.full_like(r, _INVERSE_P[0]), jnp.full_like(r, _INVERSE_Q[0])
@@ -68,7 +68,7 @@ def tail_inverse(log_p: jax.Array) -> jax.Array:
 def survival_inverse(log_q: jax.Array) -> jax.Array:
     """Float array, shape of `log_q` < 0: the g of either sign with log(1 - Phi(g)) = log_q.
 
-    As accurate as `tail_inverse`.
+    It is as accurate as `tail_inverse`.
     """
     upper = log_q <= -_LOG_2
     log_tail = jnp.where(upper, log_q, log1mexp(jnp.where(upper, -1.0, log_q)))
@@ -80,8 +80,8 @@ def normals(key: jax.Array, rows: int, lanes: int, log_cdf: jax.Array | None = N
     """float32 [rows, lanes], standard normal, or conditioned to lie below the point c with log Phi(c) = `log_cdf` [L].
 
     With v in (0, 1) of 32 random bits, Phi(g) = v Phi(c). Of the two tails at g the smaller is inverted, and its
-    probability is never formed as one minus the other; where it is below 2^-21 it takes another 32 bits. So |g| reaches
-    9.2, and below c the upper tail is 1 - Phi(c) + (1 - v) Phi(c), a sum of positive terms.
+    probability is never computed as one minus the other; where it is below 2^-21 it gets another 32 bits. So |g|
+    reaches 9.2, and below c the upper tail is 1 - Phi(c) + (1 - v) Phi(c), a sum of positive terms.
     """
     first, second = jax.random.split(key)
     bits = words(first, rows, lanes)
@@ -112,8 +112,8 @@ def normals(key: jax.Array, rows: int, lanes: int, log_cdf: jax.Array | None = N
 def gammas(key: jax.Array, shapes: jax.Array, lanes: int) -> jax.Array:
     """float64 [rows, lanes], gamma variates of the `shapes` [rows] >= 1.
 
-    By rejection, Marsaglia & Tsang (ACM TOMS 26, 2000), all entries at once until each has been accepted, mostly two
-    rounds. (`jax.random.gamma` runs its loop element by element on the CPU.)
+    They are drawn by the rejection method of Marsaglia & Tsang (ACM TOMS 26, 2000), all entries at once until each has
+    been accepted, mostly in two rounds. (`jax.random.gamma` runs its loop element by element on the CPU.)
     """
     rows = shapes.shape[0]
     d = shapes[:, None] - 1.0 / 3.0

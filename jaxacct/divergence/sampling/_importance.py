@@ -1,7 +1,7 @@
 """Importance samplers of the privacy loss of 1-out-of-t allocation, Gaussian noise, for small delta.
 
-Notation and results as in `jaxacct.divergence.sampling._allocation`. Each sampler comes with the function that chooses
-its parameters, on the host.
+Notation and results are those of `jaxacct.divergence.sampling._allocation`. Each sampler comes with the function that
+chooses its parameters, on the host.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def conditioned(key: jax.Array, run: Allocation, log_cdf: jax.Array, *, directio
     return log_average(run, [s * own, log_other, rest]), log_mass
 
 
-# They steer the variance of the estimates only.
-_NUM_HALVINGS = 80  # of the bisections: more than doubles can tell apart
+# They affect only the variance of the estimates.
+_NUM_HALVINGS = 80  # of the bisections: beyond the resolution of doubles
 _NUM_SHIFTS = 8  # shifts of a coordinate besides 0
-_LARGEST_SHIFT = 20.0  # in units of sigma; it keeps e^(shift g) finite. One such coordinate has probability 1e-89
+_LARGEST_SHIFT = 20.0  # in units of sigma; it keeps e^(shift g) finite. Such a coordinate has probability 1e-89
 _LEAST_JUMPS = 0.2  # expected coordinates of each shift in a sample, at least: insurance against a bad fit
 
 
@@ -87,10 +87,10 @@ class Shifts(NamedTuple):
 def shifts_for(sigma: float, num_steps: int, epsilon: float) -> Shifts:
     """`Shifts` (probabilities [9]): the mixture of normals nearest to the law of a coordinate where X is about e^eps.
 
-    X becomes large by a general drift and by single jumps, W_1 about B = t (e^eps - 1) + 1. Both are in the density
-    proportional to phi(g) e^(lambda min(W, B)) with lambda such that the mean of W is e^eps. Its best approximation
-    (Kullback-Leibler, by expectation-maximisation) is returned, but with at least 0.2 expected jumps of every size in a
-    sample, as insurance.
+    X becomes large by a general drift and by single jumps, W_1 about B = t (e^eps - 1) + 1. Both are represented in the
+    density proportional to phi(g) e^(lambda min(W, B)) with lambda such that the mean of W is e^eps. Its best
+    approximation (in Kullback-Leibler divergence, by expectation-maximisation) is returned, but with at least 0.2
+    expected jumps of every size in a sample, as insurance.
     """
     s, excess = 1.0 / sigma, math.expm1(min(epsilon, 600.0))
     if excess == 0.0:
@@ -122,10 +122,10 @@ def shifted_remove(
 ) -> Losses:
     """`Losses` [L], REMOVE: half the samples from P, half with every coordinate from the mixture of `shifts_for`.
 
-    `probabilities` [9] and d = `spacing` (scalar) are those of the `Shifts`. With
-    m(g) = sum_j p_j e^(jd g - (jd)^2/2) the proposal's ratio to Q is (X + prod_i m(g_i)) / 2, and that of P is X: the
-    weight is 2 X / (X + prod m), at most 2. Since every coordinate of every sample is judged by m, jumps of other steps
-    than the record's, and several at a time, are drawn as often as they matter.
+    `probabilities` [9] and d = `spacing` (scalar) are those of the `Shifts`. With m(g) = sum_j p_j e^(jd g - (jd)^2/2)
+    the proposal's ratio to Q is (X + prod_i m(g_i)) / 2, and that of P is X: the weight is 2 X / (X + prod m), at most
+    2. Since m applies to every coordinate of every sample, jumps of steps other than the record's, and several at a
+    time, are drawn as often as they matter.
     """
     s = run.inverse_sigma
     first, others = jax.random.split(key)
@@ -136,7 +136,7 @@ def shifted_remove(
     from_p = half < 0.5
 
     def chosen(u: jax.Array) -> jax.Array:
-        """The shift, by one uniform number; none for samples from P."""
+        """The shift, chosen by one uniform number; none for samples from P."""
         index = sum((u > bounds[j]).astype(jnp.float64) for j in range(_NUM_SHIFTS))
         return jnp.where(from_p, 0.0, spacing * index)
 
@@ -172,9 +172,9 @@ class ChernoffTilt(NamedTuple):
 def chernoff_tilt(sigma: float, epsilon: float) -> ChernoffTilt:
     """`ChernoffTilt` of floats, its lambda the one that minimises the Chernoff bound on Q[X <= e^-eps].
 
-    That bound is (psi e^(lambda e^-eps))^t for t steps. At its least E[W e^(-lambda W)] / psi, which decreases in
-    lambda from 1, equals e^-eps: bisection in log lambda, as far as the mode is above -10. Any lambda is valid, for the
-    bound as for `tilted_add`. psi by the trapezoidal rule in g, error below 1e-15.
+    That bound is (psi e^(lambda e^-eps))^t for t steps. At its minimum E[W e^(-lambda W)] / psi, which decreases in
+    lambda from 1, equals e^-eps; this is solved by bisection in log lambda, as far as the mode is above -10. Any lambda
+    is valid, for the bound as for `tilted_add`. psi is computed by the trapezoid rule in g, with an error below 1e-15.
     """
     if epsilon <= 0.0:
         return ChernoffTilt(0.0, 0.0, 0.0)
@@ -198,9 +198,9 @@ def chernoff_tilt(sigma: float, epsilon: float) -> ChernoffTilt:
 def tilted_add(key: jax.Array, run: Allocation, tilt: jax.Array, *, tile: Tile) -> Losses:
     """`Losses` [L], ADD: every coordinate from the density phi(g) e^(-lambda W) / psi.
 
-    `tilt` is a `ChernoffTilt` as an array [3]. By rejection, until each lane has t acceptances: W is convex in g, so
-    about the mode m its tangent bounds the density by a normal one of mean m, and g ~ N(m, 1) is accepted with
-    probability e^(-lambda (W(g) - W(m) (1 + s (g - m)))). The weight psi^t e^(lambda t X) is at most
+    `tilt` is a `ChernoffTilt` as an array [3]. Candidates are drawn by rejection until each lane has t acceptances: W
+    is convex in g, so its tangent at the mode m bounds the density by a normal one of mean m, and g ~ N(m, 1) is
+    accepted with probability e^(-lambda (W(g) - W(m) (1 + s (g - m)))). The weight psi^t e^(lambda t X) is at most
     (psi e^(lambda e^-eps))^t wherever the loss -log X exceeds eps.
     """
     s = run.inverse_sigma
@@ -216,7 +216,7 @@ def tilted_add(key: jax.Array, run: Allocation, tilt: jax.Array, *, tile: Tile) 
         u = word_uniforms(second, tile.rows, tile.lanes)
         accept = u < jnp.exp(-lam * (w - at_mode * (1.0 + s * z)))
         num = jnp.sum(accept, axis=0, dtype=jnp.int32)
-        # the first t acceptances count: only the last tiles have to look at their order
+        # the first t acceptances count: only in the last tiles does their order matter
         wanted = jax.lax.cond(
             jnp.any(count + num > num_steps),
             lambda: accept & (count + jnp.cumsum(accept, axis=0, dtype=jnp.int32) <= num_steps),

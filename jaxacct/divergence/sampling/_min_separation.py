@@ -2,12 +2,12 @@
 
 CN-8 in docs/papers/correlated.md: a record that may join step i does so with probability p, and may then join none of
 the b - 1 steps after it. Its columns share no row, so that with X_i = <c_i, y> / sigma^2 and v_i = |c_i|^2 / sigma^2
-the likelihood ratio of what is left from step i on, for a record that may join it, is
+the likelihood ratio of the run from step i on, for a record that may join it, is
 
     R_i = (1 - p) R_{i+1} + p e^(X_i - v_i / 2) R_{i+b},    R_i = 1 for i >= n,
 
-and that of the run R_0; or, of a process that has gone on for ever, (R_0 + p (R_1 + .. + R_{b-1})) / (1 + (b - 1) p).
-Samples are plain, of values in [0, 1].
+and that of the whole run R_0; or, for a process that is stationary at the first step,
+(R_0 + p (R_1 + .. + R_{b-1})) / (1 + (b - 1) p). Samples are plain, with values in [0, 1].
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ _ROUNDING = 1.0 + 2.0**-30  # of a value: the exponentials, and the sums of n st
 
 
 class Renewals(NamedTuple):
-    """How a record takes part, and the columns of the strategy over the noise.
+    """The participation of a record, and the columns of the strategy over the noise.
 
     Attributes:
       columns: [w, n], the w <= b entries of each column from the diagonal down, without signs; 0 below the last row.
@@ -39,7 +39,7 @@ class Renewals(NamedTuple):
 
 
 def _weights(of: Renewals) -> NDArray[np.float64]:
-    """The probabilities [b] that a record may join step j first, and none before."""
+    """The probabilities [b] that step j is the first one that a record may join."""
     if not of.is_warm:
         return np.append(1.0, np.zeros(of.apart - 1))
     return np.append(1.0, np.full(of.apart - 1, of.prob)) / (1.0 + (of.apart - 1) * of.prob)
@@ -60,7 +60,7 @@ def log_ratio(of: Renewals, outputs: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _drawn(of: Renewals, rng: np.random.Generator, number: int, direction: Direction) -> NDArray[np.float64]:
-    """Outputs [n + w - 1, S]: noise, and where the record is present what its steps add."""
+    """Outputs [n + w - 1, S]: noise, plus the contributions of the record's steps where it is present."""
     width, steps = of.columns.shape
     outputs = rng.standard_normal((steps + width - 1, number))
     if direction is Direction.ADD:

@@ -1,14 +1,15 @@
 """Importance sampling of the privacy loss where a record joins several of t steps, Gaussian noise, for small delta.
 
-Notation and results as in `jaxacct.divergence.sampling._allocation`; losses add over epochs. X = e_k(W)/C(t, k) is the
-likelihood ratio of an epoch. The coordinates are drawn independently: with a function R(z) > 0, constant on cells of z,
-from a density proportional to R under Q, and the record's own ones from one proportional to R under P. Then a sample's
-weight is a product over all coordinates of 1/R, up to a constant, so that it is unbiased whatever R is. R follows the
-likelihood ratio of a Poisson-sampled step: a power of it, which favours the losses looked for.
+Notation and results are those of `jaxacct.divergence.sampling._allocation`; losses add over epochs. X = e_k(W)/C(t, k)
+is the likelihood ratio of an epoch. The coordinates are drawn independently: with a function R(z) > 0, constant on
+cells of z, from a density proportional to R under Q, and the record's own ones from one proportional to R under P. Then
+a sample's weight is a product over all coordinates of 1/R, up to a constant, so that it is unbiased whatever R is. R is
+a power of the likelihood ratio of a Poisson-sampled step, which favours the losses of interest.
 
-A sample's value v >= 0 has no useful largest value, but its second moment has a bound V; and from below the mean of N
-such values is sub-Gaussian, P(mean <= E v - x) <= e^{-N x^2 / (2V)} (as e^{-y} <= 1 - y + y^2/2 for y >= 0). The bounds
-are integrals by quadrature, not rounded outwards: they serve a statement that holds with a probability.
+A sample's value v >= 0 has no useful upper bound, but its second moment has a bound V; and from below the mean of N
+such values is sub-Gaussian, P(mean <= E v - x) <= e^{-N x^2 / (2V)} (since e^{-y} <= 1 - y + y^2/2 for y >= 0). The
+bounds are integrals by quadrature, not rounded outwards: they are used for statements that hold with a given
+probability.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ from jaxacct.divergence.sampling._draws import survival_inverse, uniforms
 
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
-# They steer the variance of the estimates only.
+# They affect only the variance of the estimates.
 _TUNINGS = (0.5, 1.0)  # c in units of k/t
 _TILTS = tuple(float(x) for x in np.geomspace(0.6, 2500.0, 14))  # powers s
 _CAPS = (5.0, 9.0, 15.0)  # log R is no larger, in the remove direction
 _CELLS = 1536  # of a table
-_RIGHT, _LEFT = 18.0, 7.5  # standard deviations followed; further left W is next to nothing
-# How a second moment is bounded.
+_RIGHT, _LEFT = 18.0, 7.5  # standard deviations covered; further left W is negligible
+# Parameters of the bound on a second moment.
 _BOUNDS = (0.5, 0.75, 0.9, 1.0)  # c in units of k/t
 _EXPONENTS = np.geomspace(0.3, 300.0, 24)  # r
 _NUM_ANGLES = 24  # nodes over v
 _CUTS = (2.5, 4.0, 6.0, 9.0)  # a coordinate beyond one is a jump, and bounded by itself
 _LOG_U = np.linspace(-30.0, 25.0, 380)  # nodes in log u; where the integrand is not inside them there is no bound
-_INSIDE = 15.0  # in log: how far an integrand must fall towards the ends of its nodes
+_INSIDE = 15.0  # in log: the decay that an integrand must have towards the ends of its nodes
 
 
 class ProposalTable(NamedTuple):
-    """A proposal, each row from the largest z to the least: of a coordinate (first) and of the record's own (second).
+    """A proposal, each row from the largest z to the least: for a coordinate (first) and for the record's own (second).
 
     Attributes:
       chosen: float64 [2, C + 1], cumulative probabilities of the cells.
       tails: float64 [2, C + 1], P(Z > z - shift) at their ends, the shift 0 or 1/sigma.
-      log_weight: float64 [C], log of what a coordinate in a cell adds to the weight; for each own one log M is added.
+      log_weight: float64 [C], log of a coordinate's factor of the weight, by cell; for each own one log M is added.
       log_own: log M, float64 [].
     """
 
@@ -137,10 +138,10 @@ def proposal(
 
         E v^2 <= M^k C_r e^{-r eps} E_Q[X^{r + 1} / prod R].
 
-    X <= (1/(pi b)) int_0^pi prod_i Y_i e^{-(1 - cos v) p_i (1 - p_i)} dv with b = C(t, k) c^k (1 - c)^(t - k): how many
-    steps were joined, by Fourier inversion (RA-X11). By Minkowski's inequality the (r + 1)-th root of the expectation
-    is at most the integral over v of the roots of products of t equal factors. Large powers of a single large W would
-    be all of it: samples with a coordinate beyond some z are bounded by an r of their own.
+    X <= (1/(pi b)) int_0^pi prod_i Y_i e^{-(1 - cos v) p_i (1 - p_i)} dv with b = C(t, k) c^k (1 - c)^(t - k), by
+    Fourier inversion in the number of steps joined (RA-X11). By Minkowski's inequality the (r + 1)-th root of the
+    expectation is at most the integral over v of the roots of products of t equal factors. Large powers of a single
+    large W would dominate the bound, so samples with a coordinate beyond some z are bounded with an r of their own.
 
     ADD: the weight is 1 / prod R(z_i), and E v^2 <= C_r e^{-r eps} E_Q[X^-r / prod R]. X is the mean, over partitions
     into k blocks, of the product of the blocks' averages X_b (Feldman & Shenfeld 2025, Lemma 3.2), and x^-r is convex:
@@ -148,7 +149,7 @@ def proposal(
 
         E_Q[X_b^-r / prod R] = (1/Gamma(r)) int_0^inf u^(r - 1) (E_Q[e^{-uW/n} / R])^n du.
 
-    Epochs multiply.
+    The bounds of independent epochs are multiplied.
     """
     of, epsilons = _Share(1.0 / sigma, num_steps, num_selected, num_epochs), np.array(targets)
     if direction is Direction.ADD:
@@ -192,7 +193,7 @@ class _RemoveBound(NamedTuple):
             outside = (terms[..., -1] > terms.max(-1) - _INSIDE).any(-1)
 
             def epoch(logs: Real) -> Real:
-                """log of the bound for an epoch [R], from logs of the products over its steps [R, V]."""
+                """log of the bound for an epoch [R], from the logs of the products over its steps [R, V]."""
                 root = _log_sum(logs / powers[:, None]) - math.log(num_angles) - self.log_b
                 return powers * root + of.num_selected * float(table.log_own)
 
@@ -212,7 +213,7 @@ class _RemoveBound(NamedTuple):
 
 
 def _add_bound(of: _Share, table: ProposalTable, epsilons: Real) -> Real:
-    """log of the bound [G]; inf where nothing is known."""
+    """log of the bound [G]; inf where there is none."""
     z = np.linspace(-9.0, 9.0, 721)
     w = np.exp(of.mu * z - 0.5 * of.mu**2)
     log_q = _log_normals(z) + _at(table, z)
@@ -245,8 +246,8 @@ def weighted_several(
 ) -> Losses:
     """`Losses` [L] for k = `num_selected` steps by a `ProposalTable`: log X under P (REMOVE), minus that under Q (ADD).
 
-    A coordinate falls into a cell by one uniform number, whose remainder places it there as Q (or P) has it, by the
-    inverse of the normal tail. X as in `several_selected`.
+    One uniform number chooses the cell of a coordinate, and its remainder the place in the cell, distributed as under
+    Q (or P), by the inverse of the normal tail. X is that of `several_selected`.
     """
     s, k = run.inverse_sigma, num_selected
     num_own = k if direction is Direction.REMOVE else 0
@@ -254,7 +255,7 @@ def weighted_several(
     num_tiles = (num_steps + tile.rows - 1) // tile.rows
 
     def drawn(u: jax.Array, row: int) -> tuple[jax.Array, jax.Array]:
-        """Ratios W e^(s^2/2) and log weights, of the coordinates for which u was drawn; `row` 1 for own ones."""
+        """Ratios W e^(s^2/2) and log weights of the coordinates for which u was drawn; `row` is 1 for own ones."""
         cell = jnp.clip(jnp.searchsorted(chosen[row], u, side="right") - 1, 0, _CELLS - 1)
         share = (u - chosen[row][cell]) / (chosen[row][cell + 1] - chosen[row][cell])
         tail = tails[row][cell] + share * (tails[row][cell + 1] - tails[row][cell])
