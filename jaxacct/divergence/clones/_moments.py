@@ -1,6 +1,6 @@
 """Complex moments of the clones pair on the host, each a sum over some outcomes with a bound on its error.
 
-An outcome is (m, d): m = C + 1 relevant reports, a = m/2 - d of them with one label and b = m/2 + d with the other.
+An outcome is (m, d): m = C + 1 relevant reports, a = m/2 + d of them with one label and b = m/2 - d with the other.
 Under the mean law W of the pair, m - 1 ~ Bin(n - 1, p) and a | m ~ Bin(m, 1/2). With x = (a - b)/m,
 c = tanh(local_epsilon/2) and t = 2 atanh(c x), the likelihood ratio is e^t and
 
