@@ -306,7 +306,7 @@ CLAIMS = (
     ),
     Claim(
         ALLOCATION,
-        "the {:.1f} % of epsilon that are open at (0.776, 1000, 5)",
+        "the {:.1f} % of epsilon that the bounds leave open at (0.776, 1000, 5)",
         lambda: _above_the_lower(0.776, 1000, 5),
     ),
 )
