@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from jaxacct.divergence.batches._positive_sum import _DECAY, _at_nodes, _fallen
+import jaxacct as ja
+from jaxacct.divergence.batches._positive_sum import _DECAY, _at_nodes, _by_nodes, _fallen, _Plan
 from jaxacct.divergence.batches._powers import Atoms, AtomSteps, log_psi
 
 
@@ -49,3 +50,12 @@ def test_beyond_the_last_node_moments_have_fallen(count, share):
     assert np.all(log_psi(moment - 1.0, steps) <= axis - _DECAY)
     moment = abs(0.3 + np.exp(1j * 0.6 * last * few.value) @ few.mass)
     assert float(log_psi(moment - 1.0, steps)) > axis - _DECAY  # and not much sooner
+
+
+def test_no_nodes_where_every_value_may_be_left_out():
+    """The goal is so large that all positive values are added to it, and the others are cut to 0."""
+    steps = AtomSteps(Atoms(np.array([-1e-30, 1e-30]), np.array([0.5, 0.5])), 1.0, 1e3, 1.0, 1.0)
+    assert _by_nodes(Atoms(np.zeros(1), np.ones(1)), steps, _Plan(1e-6, 1e7, 1.0, 10.8)) == math.inf
+    reports = ja.LaplaceReports(0.06949578413096781)
+    run = ja.CheckIn(reports, num_users=58408, check_in_prob=0.000908871632310939)
+    assert 22.0 < ja.epsilon(ja.PrivateSelection(run, mean_runs=4.81, shape=0.5), 3.65e-10) < 22.5

@@ -284,6 +284,8 @@ def _by_nodes(first: Atoms, steps: AtomSteps, plan: _Plan) -> float:
     beyond = often * count * float((law.mass * np.maximum(law.value - top, 0.0)).sum()) * (1.0 + 2.0**-40)
     law = Atoms(np.clip(law.value, bottom, top), law.mass)
     step = _FINE * math.sqrt(float((law.mass * law.value * law.value).sum() / law.mass.sum()))
+    if not 2.0**-53 * plan.period < step:  # as where squares of values are 0
+        return math.inf
     size = math.ceil(plan.period / step)
     few, lead = _on_few(law, step), _on_few(first, step)
     reach = c * max(float(np.abs(few.value).max()), float(np.abs(lead.value).max()))
