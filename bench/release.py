@@ -36,6 +36,7 @@ _FAMILIES = "poisson allocation clones check-in laplace pair k-of-t-sparse k-of-
 _TRACED = "poisson laplace one-epoch epochs k-of-t composed clones replaced allocated-laplace"
 _ON_HOST = "poisson laplace one-epoch epochs k-of-t composed clones replaced"
 _PART = "-k 'test_membership or test_on_host'"
+_PATIENT = "QUESTION_SECONDS=30"  # of CPU time, where both cores are busy: three times what a quiet one needs
 _WHOLE = ("tests/test_every_mechanism.py", "tests/test_both_paths.py")
 _SLOW = {
     "every mechanism, on every path": " ".join(_WHOLE),
@@ -57,7 +58,7 @@ STEPS = {
             f"ORACLE_SEED={{seed}} ORACLE_SHARE=0.1 {_PYTEST} -m slow tests/oracle",
         ),
         Step("settings that the default run leaves out", f"{_PYTEST} -m 'more and not slow'"),
-        *(Step(f"slow tests of {name}", f"{_PYTEST} -m slow {where}") for name, where in _SLOW.items()),
+        *(Step(f"slow tests of {name}", f"{_PATIENT} {_PYTEST} -m slow {where}") for name, where in _SLOW.items()),
         Step(
             "the source distribution, by its own tests in a fresh environment",
             "rm -rf build/sdist && python -m build -o build/sdist . && twine check --strict build/sdist/* && "
