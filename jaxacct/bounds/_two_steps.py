@@ -249,7 +249,9 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
 
     def split(logit: float, rival: float, is_left: bool) -> float:
         del is_left
-        share = target / (1.0 + math.exp(-logit)) * _DOWN
+        return of_share(target / (1.0 + math.exp(-logit)) * _DOWN, rival)
+
+    def of_share(share: float, rival: float) -> float:
         first = ask(Query.EPSILON, share, Direction.REMOVE)
         if first > rival:
             return first
@@ -266,6 +268,7 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
     found = _searched(split, *_LOGITS, _FAR_LOGITS)
     if math.isinf(found) and target > _LEAST_DELTA:
         found = _of_equal_epsilons(ask, target, split)
+        found = found if math.isfinite(found) else _above_least_deltas(ask, target, of_share)
     # if one step has epsilon 0, the other one gets all of delta but that step's delta at epsilon 0
     if any(first == 0.0 for first, _ in met):
         found = min(found, with_first(0.0, ask(Query.DELTA, 0.0, Direction.REMOVE)))
@@ -288,6 +291,20 @@ def _of_equal_epsilons(ask: _Ask, target: float, split: _Value) -> float:
         if not first < _FAR_EPSILON or math.isfinite(found := split(-first, math.inf, True)):
             break
     return found
+
+
+def _above_least_deltas(ask: _Ask, target: float, of_share: Callable[[float, float], float]) -> float:
+    """Epsilon by splits in which each step has more than the delta that remains at its largest epsilons."""
+    least = {d: ask(Query.DELTA, _FAR_EPSILON, d) for d in Direction}
+    spare = (target - least[Direction.REMOVE]) - least[Direction.ADD]
+    if not spare > 0.0 < max(least.values()):
+        return math.inf
+
+    def split(logit: float, rival: float, is_left: bool) -> float:
+        del is_left
+        return of_share(least[Direction.REMOVE] + spare / (1.0 + math.exp(-logit)) * _DOWN, rival)
+
+    return _searched(split, *_LOGITS, _FAR_LOGITS)
 
 
 def _least_delta(ask: _Ask, target: float) -> float:

@@ -310,3 +310,19 @@ def test_largest_losses_of_both_steps_end_together():
     assert 0.0 < before[2] <= before[1] <= before[0]
     # at most what is left of the one step where the other ends: e^{x - y} - 1, twice, for what is purely y-DP
     assert before[2] <= 2.5e-3
+
+
+@pytest.mark.parametrize("floors", [(1e-6, 0.0), (0.05, 0.0), (0.0, 0.05), (1e-6, 1e-4)])
+@pytest.mark.parametrize("more", [0.03, 0.3])
+def test_a_delta_that_remains_in_one_step_is_left_to_it(floors, more):
+    """Little above the least delta of one step, that step needs nearly all of it: beside all splits on a grid."""
+    losses = np.array([-1.0, 1.0])
+    others = np.linalg.solve([np.exp(losses), [1.0, 1.0]], 1.0 - np.array(floors))  # masses without the record
+    run = ja.Pld(-1.0, 2.0, np.exp(losses) * others, floors[0], UPPER, ja.Direction.REMOVE)
+    grid = np.linspace(0.0, 2.0, 401)
+    removed, added = (np.array([ja.delta(run, x, direction=d) for x in grid]) for d in ja.Direction)
+    split = removed[:, None] + np.exp(grid)[:, None] * added
+    target = float(split.min()) * (1.0 + more)
+    best = float((grid[:, None] + grid)[split <= target].min())
+    found = ja.epsilon(ja.ReplaceOne(run), target)
+    assert best * (1.0 - 1e-2) - 0.01 <= found <= best * (1.0 + 1e-2) + 1e-9
