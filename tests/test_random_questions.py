@@ -24,7 +24,7 @@ from jaxacct._method import Query
 from jaxacct._types import TooFineError
 
 SECONDS = float(os.environ.get("QUESTION_SECONDS", "10"))  # of CPU time, of one question
-_TOLD = 0.1 * SECONDS  # within which a `SlowWarning` must come for a question to take longer
+_TOLD = 0.1 * SECONDS  # seconds of CPU time within which a `SlowWarning` must come for a question to take longer
 _CHUNKS, _QUICK, _DEEP = 20, range(3, 9), 2000
 _COMPARED = 0.15  # share of questions whose methods are all asked
 _ROUNDING = 1e-6  # relative, of a delta that is asked back: where epsilon falls steeply, its last digits decide

@@ -267,8 +267,7 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
 
     found = _searched(split, *_LOGITS, _FAR_LOGITS)
     if math.isinf(found) and target > _LEAST_DELTA:
-        found = _of_equal_epsilons(ask, target, split)
-        found = found if math.isfinite(found) else _above_least_deltas(ask, target, of_share)
+        found = _above_least_deltas(ask, target, of_share)
     # if one step has epsilon 0, the other one gets all of delta but that step's delta at epsilon 0
     if any(first == 0.0 for first, _ in met):
         found = min(found, with_first(0.0, ask(Query.DELTA, 0.0, Direction.REMOVE)))
@@ -283,18 +282,8 @@ def _least_epsilon(ask: _Ask, target: float) -> float:
     return found
 
 
-def _of_equal_epsilons(ask: _Ask, target: float, split: _Value) -> float:
-    """Epsilon by a split into nearly equal ones, one of the few that work where deltas do not fall below some value."""
-    first, found = 0.0, math.inf
-    for _ in range(_NUM_SPLITS):
-        first = ask(Query.EPSILON, target / (1.0 + math.exp(first)) * _DOWN, Direction.REMOVE)
-        if not first < _FAR_EPSILON or math.isfinite(found := split(-first, math.inf, True)):
-            break
-    return found
-
-
 def _above_least_deltas(ask: _Ask, target: float, of_share: Callable[[float, float], float]) -> float:
-    """Epsilon by splits in which each step has more than the delta that remains at its largest epsilons."""
+    """Epsilon by splits of what `target` exceeds the deltas by that remain in the two steps at any epsilon."""
     least = {d: ask(Query.DELTA, _FAR_EPSILON, d) for d in Direction}
     spare = (target - least[Direction.REMOVE]) - least[Direction.ADD]
     if not spare > 0.0 < max(least.values()):
@@ -302,7 +291,7 @@ def _above_least_deltas(ask: _Ask, target: float, of_share: Callable[[float, flo
 
     def split(logit: float, rival: float, is_left: bool) -> float:
         del is_left
-        return of_share(least[Direction.REMOVE] + spare / (1.0 + math.exp(-logit)) * _DOWN, rival)
+        return of_share(least[Direction.REMOVE] + spare / (1.0 + math.exp(-logit)), rival)
 
     return _searched(split, *_LOGITS, _FAR_LOGITS)
 
