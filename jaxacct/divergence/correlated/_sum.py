@@ -17,6 +17,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from jaxacct._patience import with_slow_warning
@@ -141,16 +142,6 @@ class _Walk:
         return shift.moved(held)
 
 
-class _Part(NamedTuple):
-    """One value of F, on rows `first` to `last`, part of whose mass stays: `starts` [rows, 1] and shares of it."""
-
-    first: int
-    last: int
-    starts: NDArray[Any]
-    rest: NDArray[Any]
-    part: NDArray[Any]
-
-
 class _Shift:
     """The effect on mass [m, n] of adding F times an increment to S, one per row, spread between two places.
 
@@ -159,27 +150,22 @@ class _Shift:
 
     def __init__(self, increment: NDArray[Any], of: Factor, num: int) -> None:
         self.increment, self.num, rows = increment, num, len(increment)
-        small = int(np.searchsorted(increment, 1.0 / of.values[-1])) if len(of.values) > 1 else 0
-        if small:
-            of = Factor(np.append(of.values, 1.0), np.append(of.weights, 1.0), of.beyond)
-        reach = increment * of.values[:, None]
+        # the first rows have one value of F, the mean or the only one there is
+        self.single = int(np.searchsorted(increment, 1.0 / of.values[-1])) if len(of.values) > 1 else rows
+        values, weights = np.append(of.values, 1.0), np.append(of.weights, 1.0)
+        if self.single == rows:
+            values, weights = values[-1:], weights[-1:]
+        reach = increment * values[:, None]
         whole = np.floor(reach)
-        self.weights = np.repeat(of.weights[:, None], rows, axis=1)
-        self.weights[: len(of.values) - bool(small), :small] = 0.0
-        if small:
-            self.weights[-1, small:] = 0.0
+        self.weights = np.repeat(weights[:, None], rows, axis=1)
+        self.weights[:-1, : self.single] = 0.0
+        self.weights[-1, self.single :] = 0.0
         self.part = reach - whole
         self.end = np.maximum(num - whole, 0.0).astype(np.int64)  # the place from which on all mass reaches the end
         self.more = np.maximum(whole - num, 0.0) + self.part
-        self.parts = []
-        for number, end in enumerate(self.end):
-            first, last = (0, small) if small and number == len(self.end) - 1 else (small, rows)
-            last = min(last, int(np.count_nonzero(end)))
-            if first < last:
-                share, weight = self.part[number, first:last, None], float(of.weights[number])
-                starts = end[first:last, None] + (2 * num + 1) * np.arange(last - first)[:, None]
-                self.parts.append(_Part(first, last, starts, weight * (1.0 - share), weight * share))
-        self.places = np.arange(num + 1)
+        self.starts = (self.end + (2 * num + 1) * np.arange(rows)).T  # of the windows of `moved`
+        self.shares = np.stack([self.weights * self.part, self.weights * (1.0 - self.part)]).T  # of the places in them
+        self.staying = np.count_nonzero(self.end[:-1], axis=0)  # values of F with which some mass stays, the smallest
 
     def above(self, held: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """[m], the mass that reaches the end or goes beyond, and that mass times the distance beyond."""
@@ -198,12 +184,15 @@ class _Shift:
         """The mass [m, n] after the shift, without the part that reaches the end."""
         padded = np.zeros((len(held), 2 * self.num + 1))
         padded[:, self.num + 1 :] = held
-        found = np.zeros_like(held)
-        for first, last, starts, rest, part in self.parts:
-            moved = np.take(padded[first:last], starts + self.places)
-            below = moved[:, :-1] * part
-            below += moved[:, 1:] * rest
-            found[first:last] += below
+        windows = sliding_window_view(padded.ravel(), self.num + 1)
+        found, single = np.zeros_like(held), self.single
+        of_single = windows[self.starts[:single, -1]]
+        found[:single] = of_single[:, :-1] * self.shares[:single, -1:, 0]
+        found[:single] += of_single[:, 1:] * self.shares[:single, -1:, 1]
+        for row in range(single, len(held)):  # one product for all values of F is faster than rows side by side
+            count = self.staying[row]
+            before, at = self.shares[row, :count].T @ windows[self.starts[row, :count]]
+            found[row] = before[:-1] + at[1:]
         return found
 
 
