@@ -27,8 +27,9 @@ SECONDS = float(os.environ.get("QUESTION_SECONDS", "10"))  # of CPU time, of one
 _TOLD = 0.1 * SECONDS  # seconds of CPU time within which a `SlowWarning` must come for a question to take longer
 _CHUNKS, _QUICK, _DEEP = 20, range(3, 9), 2000
 _COMPARED = 0.15  # share of questions whose methods are all asked
-_ROUNDING = 1e-6  # relative, of a delta that is asked back: where epsilon falls steeply, its last digits decide
+_ROUNDING = 1e-6  # relative, of what is asked back: where one falls steeply, the last digits of the other decide
 _LEAST_DELTA = 1e-40  # below it the ends of loss distributions are orders of magnitude apart
+_MOST_DELTA = 0.1  # above it there is no privacy to speak of, and epsilon is near 0
 _LEAST_EPSILON = 1e-4  # below it epsilons hardly change what delta is
 _LOOSE = {ja.ShuffledBatches, ja.PartialShuffledBatches, ja.PrivateSelection}  # whose questions differ more
 _LOOSE_WIDTH = 0.15  # of these, and of the epsilons that are asked back
@@ -119,8 +120,9 @@ def _is_fair(value: Any, query: Query) -> bool:
 def _round_trip(of: Asked, answer: float, ask: Asker) -> None:
     """A pair that epsilon certifies is known to delta, up to both widths; epsilon is near what delta certifies."""
     back = _OTHER[of.query]
-    at = answer * (1.0 + _ROUNDING) if of.query is Query.DELTA else answer
-    if not back.allowed(at) or (of.target if of.query is Query.EPSILON else at) < _LEAST_DELTA:
+    at = answer * (1.0 + _ROUNDING)
+    delta = of.target if of.query is Query.EPSILON else at
+    if not back.allowed(at) or not _LEAST_DELTA <= delta <= _MOST_DELTA:
         return
     found = ask(f"{back.value} at the answer {at!r}", lambda: _FORWARD[back](of.mechanism, at))
     if found is not None:

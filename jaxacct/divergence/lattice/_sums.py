@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from jaxacct._types import TooFineError
@@ -29,8 +30,8 @@ from jaxacct.special import LEAST_NORMAL, outward, product_outward, sum_outward
 
 _COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
 _MOST_MASS = 100.0  # of a law: with more, it consists mostly of booked rounding errors
-_TOGETHER = 16  # distances of points whose pairs are multiplied at a time: speed only
-_SEVERAL = 4  # distances with the same cell from which on they are convolved: speed only
+_TOGETHER = 32  # distances of points whose pairs are multiplied at a time: speed only
+_SEVERAL = 3  # distances with the same cell from which on they are convolved: speed only
 
 
 def _sum_cells(
@@ -59,15 +60,18 @@ def _sum_cells(
     ends = np.zeros((2, 2 * size + 8))  # low, high
 
     def add(top: NDArray[Any], other: NDArray[Any], of: tuple[NDArray[Any], NDArray[Any]], distances: range) -> None:
-        cells, longer = (of[0] - first).astype(int), np.concatenate([np.zeros(_TOGETHER), other])
-        shares = np.stack([1.0 - of[1], of[1]])
+        cells, shares = (of[0] - first).astype(int), np.stack([1.0 - of[1], of[1]])
         single, groups = _groups(cells, distances)
+        nothing = np.zeros(_TOGETHER)
+        tops, others = np.append(top, nothing), np.append(nothing, other)
         for start in single[::_TOGETHER]:
             count, length = min(_TOGETHER, single.stop - start), size - start
-            shifted = np.lib.stride_tricks.sliding_window_view(longer, length)[_TOGETHER : _TOGETHER - count : -1]
-            parts = (top[start:] * shifted)[:, None] * shares.T[start : start + count, :, None]
-            for part, cell in zip(parts, (cells[start : start + count] + start).tolist(), strict=True):
-                ends[:, cell : cell + length] += part
+            of_these = slice(start, start + count)
+            fewer = cells[start] - cells[of_these]  # the point of p in the same cell is as many further on
+            pairs = sliding_window_view(tops, length)[start + fewer]
+            pairs *= sliding_window_view(others, length)[_TOGETHER + fewer - np.arange(count)]
+            cell = int(cells[start]) + start
+            ends[:, cell : cell + length] += shares[:, of_these] @ pairs
         for group in groups:
             begin, length = group.start, size - group.start
             cell = int(cells[begin]) + begin
