@@ -154,6 +154,14 @@ def test_epsilon_and_delta_agree():
     assert NAME in {entry.method for entry in ja.accounting.deciding(run, 1e-5)}
 
 
+def test_small_deltas_of_what_all_bins_share():
+    """Sums much larger than e^-epsilon are known: the mass beyond them had a delta of 3.4e-6 here, where this is its
+    epsilon.
+    """
+    run = ja.BallsInBins(inverse_root(24), 4.0, 6, 4)
+    assert 9e-12 < ja.delta(run, 3.9204640167648668, method=NAME, direction=ADD) < 1.01e-11
+
+
 def test_where_bins_hardly_overlap_or_too_many_there_is_no_chain():
     for run in (
         ja.BallsInBins((1.0,), 1.0, 50, 2),

@@ -27,6 +27,7 @@ _CUT = 1e-6  # share of delta that may be left out
 _LEAST_CUT = 1e-160  # so that products of two densities are normal doubles where they count (docs/numerics/batches.md)
 _NEAR = 4e-3  # of log delta, within which a root is near enough
 _WIDE = 1e-3  # of epsilon, within which a root that is near enough in delta has to lie too
+_FIRST_GOAL = 1e-4  # a delta that is tried where none is given, then the same share of the one found
 _CLOSE = 1e-4  # of epsilon: a bracket of this width ends a search
 _MOST_STEPS = 24  # of a search
 _KNOTS = 8.0  # knots per scale of the loss
@@ -174,12 +175,16 @@ def _least_place(epoch: BatchEpoch, epsilon: float, direction: Direction) -> tup
 
 def _alone(epoch: BatchEpoch, epsilon: float, direction: Direction) -> float:
     """`epoch_delta` with a goal that is small relative to it."""
-    epoch = epoch._replace(goal=1e-4)
+    return _of_any_goal(epoch._replace(goal=_FIRST_GOAL), epsilon, direction)
+
+
+@functools.lru_cache(maxsize=1024)  # searches for the least place ask the same epsilons again
+def _of_any_goal(epoch: BatchEpoch, epsilon: float, direction: Direction) -> float:
     while True:
         found = epoch_delta(epoch, epsilon, direction)
         if found > epoch.goal or epoch.goal < 1e-270:
             return found
-        epoch = epoch._replace(goal=1e-4 * max(found, 1e-280))
+        epoch = epoch._replace(goal=_FIRST_GOAL * max(found, 1e-280))
 
 
 def epoch_epsilon(epoch: BatchEpoch, direction: Direction, high: float) -> float:

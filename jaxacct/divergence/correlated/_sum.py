@@ -54,6 +54,10 @@ class SumLaw(NamedTuple):
     direction: Direction
     shared: float = 0.0
 
+    def absorbed_value(self, c: float) -> float:
+        """The part of `value`, without `excess`, that is due to the mass that reached `most`."""
+        return self.absorbed * float(option(np.array([self.most]), c, self.shared, self.direction)[0])
+
     def value(self, c: float) -> float:
         """An upper bound on E (R - c)_+ or E (c - R)_+."""
         sums = self.most / len(self.mass) * np.arange(len(self.mass) + 1)
