@@ -18,6 +18,7 @@ _PER_DISTANCE = 9000.0  # and for each distance of such points
 _PER_CELL = 600.0  # for each cell of the law of one release
 _PER_TRANSFORMED_POINT = 230.0  # for each point of a composed distribution, and each tilt
 _LONG = 4e9  # about six seconds
+_LARGE_RELEASE = 7e5  # cells of one release: with what is composed of it, about as long
 _LONG_SUMS = 2e9  # about three for one law; there are at least two, from above and from below
 _KNOWN_SIZE, _AT_LAST = 1024, 4  # points from which the final number can be told; number of sums of about that many
 
@@ -61,7 +62,7 @@ def counted() -> Iterator[Work]:
 def count_cells(size: int) -> None:
     """Counts the law of one release on `size` cells, and warns if what is made of it takes long."""
     _count(0.0, _PER_CELL * size)
-    if 4.0 * _PER_CELL * size > _LONG:  # there are four: two directions, each from above and from below
+    if size > _LARGE_RELEASE:  # there are four: two directions, each from above and from below
         say_long(f"the loss distribution of one release has {size} points")
 
 

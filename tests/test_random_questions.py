@@ -28,11 +28,13 @@ _TOLD = 0.1 * SECONDS  # seconds of CPU time within which a `SlowWarning` must c
 _CHUNKS, _QUICK, _DEEP = 20, range(3, 9), 2000
 _COMPARED = 0.15  # share of questions whose methods are all asked
 _ROUNDING = 1e-6  # relative, of what is asked back: where one falls steeply, the last digits of the other decide
-_LEAST_DELTA = 1e-40  # below it the ends of loss distributions are orders of magnitude apart
-_MOST_DELTA = 0.1  # above it there is no privacy to speak of, and epsilon is near 0
+_LEAST_DELTA = 1e-30  # below it the ends of loss distributions are orders of magnitude apart
+_MOST_DELTA = 0.05  # above it there is no privacy to speak of, and epsilon is near 0
+_MOST_EPSILON = 700.0  # above it e^epsilon is no double
 _LEAST_EPSILON = 1e-4  # below it epsilons hardly change what delta is
-_LOOSE = {ja.ShuffledBatches, ja.PartialShuffledBatches, ja.PrivateSelection}  # whose questions differ more
-_LOOSE_WIDTH = 0.15  # of these, and of the epsilons that are asked back
+# kinds whose questions differ more: their bounds are sums whose parts are searched for
+_LOOSE = {ja.ShuffledBatches, ja.PartialShuffledBatches, ja.PrivateSelection, ja.ReplaceOne}
+_LOOSE_WIDTH = 0.15  # of each of these, and of the epsilons that are asked back
 _ERRORS = 1e-4  # by which the rates of errors of two answers may differ: a trade-off has finitely many points
 _ORDERS = (1.25, 2.0, 5.0, 32.0)
 
@@ -110,7 +112,8 @@ def _kinds(mechanism: Any) -> set[type]:
 
 def _width(of: Asked, query: Query) -> float:
     """By how much two answers to one question may differ."""
-    return _LOOSE_WIDTH if _kinds(of.mechanism) & _LOOSE else query.width
+    loose = len(_kinds(of.mechanism) & _LOOSE)
+    return (1.0 + _LOOSE_WIDTH) ** loose - 1.0 if loose else query.width
 
 
 def _is_fair(value: Any, query: Query) -> bool:
@@ -122,12 +125,13 @@ def _round_trip(of: Asked, answer: float, ask: Asker) -> None:
     back = _OTHER[of.query]
     at = answer * (1.0 + _ROUNDING)
     delta = of.target if of.query is Query.EPSILON else at
-    if not back.allowed(at) or not _LEAST_DELTA <= delta <= _MOST_DELTA:
+    epsilon = at if of.query is Query.EPSILON else of.target
+    if not (back.allowed(at) and _LEAST_DELTA <= delta <= _MOST_DELTA and epsilon <= _MOST_EPSILON):
         return
     found = ask(f"{back.value} at the answer {at!r}", lambda: _FORWARD[back](of.mechanism, at))
     if found is not None:
-        is_loose = back is Query.EPSILON or _width(of, back) == _LOOSE_WIDTH
-        width = _LOOSE_WIDTH if is_loose else (1.0 + back.width) ** 2 - 1.0  # of both answers
+        width = (1.0 + back.width) ** 3 - 1.0  # of both answers, and of the grids between them
+        width = max(_LOOSE_WIDTH if back is Query.EPSILON else width, _width(of, back))
         known = of.target * (1.0 + width) + (_LEAST_EPSILON if back is Query.EPSILON else 0.0)
         ask.check(found <= known, f"round trip: {of.query.value} {answer!r}, but {back.value} {found!r} there")
 
@@ -185,9 +189,8 @@ def _compared(of: Asked, answer: float, interval: Any, ask: Asker) -> None:
         ask.check(max(lower, default=0.0) <= end, f"wrong side: {name} {end!r}, but from below {max(lower, default=0)}")
     best = max(upper.values(), default=of.query.worst)
     ask.check(interval.lower <= best, f"wrong side: {interval}, from above {best!r}")
-    ask.check(
-        answer <= max(best, _LEAST_DELTA) * (1.0 + _width(of, of.query)), f"loose: {answer!r}, but compare has {best!r}"
-    )
+    known = max(best, _LEAST_DELTA if of.query is Query.EPSILON or best <= _MOST_DELTA else 1.0)
+    ask.check(answer <= known * (1.0 + _width(of, of.query)), f"loose: {answer!r}, but compare has {best!r}")
 
 
 def _attacked(of: Asked, answer: float, rng: np.random.Generator, ask: Asker) -> None:

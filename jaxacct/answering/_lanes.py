@@ -15,13 +15,14 @@ from jaxacct import _trees
 from jaxacct._jax import jax
 from jaxacct._method import BracketMethod, LaneMethod, ProfileMethod, Query, RenyiMethod
 from jaxacct._precision import KernelByStructure, Rounding, is_traced
+from jaxacct._sharing import once
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct._validate import is_exact
 from jaxacct.answering._plan import way_on_lanes
 from jaxacct.answering._question import is_known
 from jaxacct.conversion import delta_from_log, delta_from_log_down, epsilon_from_rdp, log_delta_from_rdp
 from jaxacct.mechanisms._base import Description, Mechanism
-from jaxacct.special._namespace import xp
+from jaxacct.special._namespace import is_jax, xp
 
 # Inside a user's jit the grid of orders cannot grow with the data: this grid of a method is taken, or its last one.
 _TRACED_GRID = 1
@@ -61,9 +62,22 @@ def value_on_lanes(method: LaneMethod, mechanism: Mechanism, query: Query, targe
     raise TypeError(f"method {method.name!r} does not answer on lanes")
 
 
+def _curve_of(method: RenyiMethod, mechanism: Mechanism, orders: Any, static: dict[str, Any]) -> Any:
+    """The divergences [A, L] of a Renyi method; of one lane on the host once for all questions that share such."""
+
+    def make() -> Any:
+        return method.curve(method.directions[0])(mechanism, orders=orders, **static)
+
+    leaves, structure = _trees.flatten(mechanism)
+    if is_jax(*leaves) or any(np.size(leaf) != 1 for leaf in leaves):
+        return make()
+    fields = tuple(float(np.reshape(leaf, ())) for leaf in leaves)
+    return once((method, structure, fields, orders, tuple(sorted(static.items()))), 1.0, make)
+
+
 @value_on_lanes.register(RenyiMethod)
 def _(method: RenyiMethod, mechanism: Mechanism, query: Query, target: jax.Array, *, orders: Any, **static: Any) -> Any:
-    rdp = method.curve(method.directions[0])(mechanism, orders=orders, **static)
+    rdp = _curve_of(method, mechanism, orders, static)
     column = xp.asarray(orders, xp.float64)[:, None]
     if query is Query.EPSILON:
         return tuple(epsilon_from_rdp(column, rdp, xp.log(target)))

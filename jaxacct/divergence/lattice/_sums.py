@@ -190,6 +190,7 @@ def averages(
     n, small = 1, trimmed(one, 1.0, start)
     if num_steps == 1 and not both:
         return small, small
+    expect_sums(small.masses.shape[0], small.step, 2 * len(bits), step)
     large = _trimmed_sum((small, 1), (small, 1), start)
     for level, bit in enumerate(bits):
         last = level == len(bits) - 1 and not both
