@@ -36,7 +36,7 @@ _FAMILIES = "poisson allocation clones check-in laplace pair k-of-t-sparse k-of-
 _TRACED = "poisson laplace one-epoch epochs k-of-t composed clones replaced allocated-laplace"
 _ON_HOST = "poisson laplace one-epoch epochs k-of-t composed clones replaced"
 _PART = "-k 'test_membership or test_on_host'"
-_PATIENT = "QUESTION_SECONDS=40"  # of CPU time, where both cores are busy: four times the limit of the default run
+_PATIENT = "QUESTION_SECONDS=60"  # of CPU time, where both cores are busy: six times the limit of the default run
 _WHOLE = ("tests/test_every_mechanism.py", "tests/test_both_paths.py")
 _SLOW = {
     "every mechanism, on every path": " ".join(_WHOLE),

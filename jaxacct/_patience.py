@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable
 
 from jaxacct._types import Piece, SlowWarning
 
-_LONG = 4.0  # seconds still ahead from which a warning is given; or that a first piece took
+LONG = 4.0  # seconds still ahead from which a warning is given; or that a first piece took
 _FEW = 2  # pieces after which the time of one counts as known: the first may compile programs
 
 _seconds = time.thread_time  # of this thread's own work: what else runs on the machine does not count
@@ -56,24 +56,28 @@ def with_slow_warning(
             yield piece
             took.append(_seconds() - start)
             each = min(took[-known_after:])
-            is_known = len(took) >= known_after or each > _LONG
+            is_known = len(took) >= known_after or each > LONG
             if not is_known or loop.has_said:
                 continue
-            if outer is not None and outer.ahead * count * each > _LONG and not outer.has_said:
+            if outer is not None and outer.ahead * count * each > LONG and not outer.has_said:
                 outer.warn(count * each, None)
-            if loop.ahead * each > _LONG:
+            if loop.ahead * each > LONG:
                 loop.warn(each, outer)
     finally:
         if outer is None:
             _outer.set(None)
 
 
+def timed(ask: Callable[[], Piece]) -> tuple[Piece, float]:
+    """What `ask` returns, and how many seconds of this thread's work it took."""
+    start = _seconds()
+    return ask(), _seconds() - start
+
+
 def tried(ask: Callable[[], Piece], of: str, count: int) -> Piece:
     """What `ask` returns, with a `SlowWarning` if about `count` such pieces of an answer, named `of`, take long."""
-    start = _seconds()
-    found = ask()
-    each = _seconds() - start
-    if count * each > _LONG:
+    found, each = timed(ask)
+    if count * each > LONG:
         say_long(f"{count} {of}, about {each:.1g} seconds each")
     return found
 

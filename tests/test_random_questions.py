@@ -126,7 +126,8 @@ def _round_trip(of: Asked, answer: float, ask: Asker) -> None:
     at = answer * (1.0 + _ROUNDING)
     delta = of.target if of.query is Query.EPSILON else at
     epsilon = at if of.query is Query.EPSILON else of.target
-    if not (back.allowed(at) and _LEAST_DELTA <= delta <= _MOST_DELTA and epsilon <= _MOST_EPSILON):
+    is_known = _LEAST_DELTA <= delta <= _MOST_DELTA and epsilon <= _MOST_EPSILON
+    if not (back.allowed(at) and is_known) or (back is Query.DELTA and epsilon < _LEAST_EPSILON):
         return
     found = ask(f"{back.value} at the answer {at!r}", lambda: _FORWARD[back](of.mechanism, at))
     if found is not None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxacct import _trees
 from jaxacct._method import Cost, LaneMethod, Method, Query, Role
-from jaxacct._patience import say_long
+from jaxacct._patience import LONG, say_long, timed
 from jaxacct._precision import is_traced
 from jaxacct._types import Bound, Direction, Ends, NeighboringRelation, TooFineError
 from jaxacct._validate import check_precision
@@ -94,19 +94,23 @@ def _compared(mechanism: Mechanism, target: Any, *, query: Query, precision: flo
     hosts = [m for m in hosts if not is_quick or m.role_for(mechanism) is Role.QUICK]
     if not is_traced(numbers):
         _say_what_is_compiled(lanes, mechanism, math.prod(np.broadcast_shapes(*map(np.shape, numbers))))
-    timed: dict[Method, tuple[Answer, float]] = {}
-    entries = []
+    lane_answers: dict[Method, tuple[Answer, float]] = {}
+    entries, spent, has_said = [], 0.0, False
     for direction in directions_of(mechanism, None):
         for method in (m for m in lanes if direction in m.directions):
-            if method not in timed:
+            if method not in lane_answers:
                 start = time.perf_counter()
-                timed[method] = ask(method, mechanism, query, target), time.perf_counter() - start
-            entries.append(_entry(mechanism, method, direction, *timed[method]))
+                lane_answers[method] = ask(method, mechanism, query, target), time.perf_counter() - start
+            entries.append(_entry(mechanism, method, direction, *lane_answers[method]))
         question = Question(mechanism, query, target, (direction,), width)
         found: list[Entry] = []
         silent: list[Entry] = []
         for host in (m for m in hosts if direction in m.directions):
-            lines, is_silent = _both_ends(question, host)
+            if spent > LONG and not has_said:
+                has_said = True
+                say_long(f"more methods are compared, those before took {spent:.1g} seconds")
+            (lines, is_silent), took = timed(partial(_both_ends, question, host))
+            spent += took
             (silent if is_silent else found).extend(lines)
         if not any(e.bound is Bound.UPPER for e in (*entries, *found) if e.direction is direction):
             found += [entry for entry in silent if entry.bound is Bound.UPPER]  # else the other direction would decide

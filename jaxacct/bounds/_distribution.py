@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Engine, Query, Role, never
-from jaxacct._patience import pieces, say_long
+from jaxacct._patience import LONG, pieces, say_long, timed
 from jaxacct._sharing import note, noted, once, shared
 from jaxacct._types import Bound, Direction, Ends, TooFineError
 from jaxacct._work import counted
@@ -315,7 +315,7 @@ class _Refinement:
         spent, most, least = 0.0, _MUCH_WORK * at.share * max(1.0, query.width / at.width), min(self.deltas)
         while True:
             with counted() as work, shared():
-                points = look._tighten(resolution)
+                points, took = timed(functools.partial(look._tighten, resolution))
             spent += work.at(1.0) - work.again
             rounds += 1
             if points is not None:
@@ -378,7 +378,8 @@ class _Refinement:
                 return
             needed = max(finer, resolution * math.sqrt(width / at.width)) if math.isfinite(width) else finer
             likely = min(spent + work.at(needed / resolution), most)  # for this one of several points
-            if ahead > _MUCH_WORK * at.share or likely * pieces() > _WORTH_SAYING:
+            is_long = took * finer > LONG * resolution  # whatever was counted
+            if is_long or ahead > _MUCH_WORK * at.share or likely * pieces() > _WORTH_SAYING:
                 say_long(f"a relative width of {at.width:g} needs sums of laws with {points or 0:.1g} points or more")
             resolution = finer
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxacct._method import BOTH, Bracketing, BracketMethod, Cost, Query, only_analysed
-from jaxacct._patience import with_slow_warning
+from jaxacct._patience import LONG, say_long, timed, with_slow_warning
 from jaxacct._sharing import once, shared
 from jaxacct._types import Bound, Direction, Ends
 from jaxacct.bounds._number_of_runs import NumberOfRuns, regular_shape
@@ -216,8 +216,11 @@ def _bracket(
     def ask(query: Query, target: float, **options: Any) -> Ends[float]:
         if len(known) == len(Query):  # the first of either kind makes what the others share: its time is no measure
             next(questions, None)
+        found, took = timed(lambda: at.ask(run, query, target, query.width, share=_SHARE, **options))
+        if query not in known and took > 0.5 * LONG:
+            say_long(f"there are some {_NUM_QUESTIONS} questions about one run, the first took {took:.1g} seconds")
         known.add(query)
-        return at.ask(run, query, target, query.width, share=_SHARE, **options)
+        return found
 
     def make() -> Selection:
         return Selection(
