@@ -369,6 +369,21 @@ def test_compare_says_which_programs_it_compiles(monkeypatch):
             ja.compare(ja.Gaussian(1.0), target_epsilon=6.9)
 
 
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: ja.epsilon(ja.PrivateSelection(ja.Gaussian(2.0), 5.0, 1.0), 1e-6), "60 questions about one run"),
+        (lambda: ja.compare(ja.RandomAllocation(ja.Gaussian(1.0), 20), 1e-6), "more methods are compared"),
+        (lambda: ja.epsilon(ja.RandomAllocation(ja.Laplace(1.0), 20), 1e-6), "needs sums of laws"),
+    ],
+)
+def test_what_took_long_so_far_is_told_of(ask, said, monkeypatch):
+    """Whatever was expected: by a clock on which all takes seconds."""
+    monkeypatch.setattr(_patience, "_seconds", itertools.count(step=3.0).__next__)
+    with pytest.warns(ja.SlowWarning, match=said):
+        ask()
+
+
 def test_large_laws_are_told_of_before_all_four_are_made():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
