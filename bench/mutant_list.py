@@ -1749,6 +1749,12 @@ _LARGE = (
     ),
     Mutant(
         "answering/_lanes.py",
+        "once((method, structure, fields, orders,",
+        "once((method, structure, orders,",
+        "tests/answering/test_same_digits.py -k share",
+    ),
+    Mutant(
+        "answering/_lanes.py",
         "ok if upper else ok & is_exact(target)",
         "ok",
         "tests/bounds/test_far_settings.py -k targets",

@@ -63,7 +63,7 @@ def value_on_lanes(method: LaneMethod, mechanism: Mechanism, query: Query, targe
 
 
 def _curve_of(method: RenyiMethod, mechanism: Mechanism, orders: Any, static: dict[str, Any]) -> Any:
-    """The divergences [A, L] of a Renyi method; of one lane on the host once for all questions that share such."""
+    """The divergences [A, L] of a Renyi method; of one point on the host, made once for all questions that share."""
 
     def make() -> Any:
         return method.curve(method.directions[0])(mechanism, orders=orders, **static)

@@ -12,7 +12,7 @@ from jaxacct.cli._cache import keep_compiled
 from jaxacct.cli._commands import COMMANDS, Command
 from jaxacct.cli._completion import SHELLS, PrintCompletion
 from jaxacct.cli._parser import Parser
-from jaxacct.cli._working import INTERRUPTED, end_at_once, shown_working, watch_interrupts
+from jaxacct.cli._working import INTERRUPTED, end_at_once, show_warnings_plainly, shown_working, watch_interrupts
 
 if TYPE_CHECKING:
     from jaxacct.cli._options import Scheme
@@ -161,6 +161,7 @@ def run() -> int:
     """The command line as a process of its own: Ctrl-C ends it at once, whatever runs."""
     keep_compiled(os.environ)
     watch_interrupts()
+    show_warnings_plainly()
     status = main()
     if status == INTERRUPTED:
         end_at_once(status)

@@ -74,6 +74,19 @@ def noted(kind: type[Warning]) -> Iterator[list[Any]]:
         yield found
 
 
+def show_warnings_plainly() -> None:
+    """Shows this package's warnings as one line each, as errors are shown: without a place in the code."""
+    usual = warnings.formatwarning
+
+    def shown(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        is_own = category.__module__.partition(".")[0] == "jaxacct"
+        return f"jaxacct: {message}\n" if is_own else usual(message, category, filename, lineno, line)
+
+    warnings.formatwarning = shown
+
+
 def end_at_once(status: int) -> None:
     """Ends this process without waiting for other threads: compiler threads crash if Python exits first."""
     sys.stdout.flush()

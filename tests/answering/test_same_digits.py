@@ -13,6 +13,7 @@ import pytest
 from support.mechanisms import ASKED
 
 import jaxacct as ja
+from jaxacct._sharing import shared
 
 GAUSSIAN, LOCAL = ja.Gaussian(1.0), ja.LocalRandomizer(1.0)
 NOISES = np.linspace(0.8, 2.0, 5)
@@ -91,3 +92,18 @@ def answers_in(order: list[str]) -> dict[str, str]:
 def test_the_order_of_questions_changes_no_digit():
     shuffled = random.Random(7).sample(IN_ANY_ORDER, len(IN_ANY_ORDER))
     assert answers_in(IN_ANY_ORDER) == answers_in(shuffled)
+
+
+def test_runs_that_share_what_they_make_keep_their_own_divergences():
+    """Of one structure, but with other noise, other numbers of steps, other orders or another direction."""
+    runs = [ja.RandomAllocation(ja.Gaussian(s), t) for s, t in ((1.0, 20), (2.0, 20), (1.0, 30))]
+    names = {"direct": ja.Direction.REMOVE, "real orders": ja.Direction.ADD}
+    asked = [(run, delta, name) for run in runs for delta in (1e-6, 1e-30) for name in names]
+
+    def ask() -> list[float]:
+        return [ja.epsilon(run, delta, method=name, direction=names[name]) for run, delta, name in asked]
+
+    apart = ask()
+    with shared():
+        assert ask() == ask() == apart
+    assert len(set(apart)) == len(apart)

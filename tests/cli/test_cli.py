@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -16,6 +17,7 @@ from jaxacct.calibration._batch import field_of
 from jaxacct.cli import main
 from jaxacct.cli._cache import keep_compiled
 from jaxacct.cli._schemes import SCHEMES
+from jaxacct.cli._working import show_warnings_plainly
 from jaxacct.mechanisms._fields import find_field
 
 ALLOCATION = ["allocation", "--noise-multiplier", "1.0", "--num-steps", "100"]
@@ -399,6 +401,14 @@ def _interrupted(code, *args):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     return err, process.returncode
+
+
+def test_warnings_are_shown_without_a_place_in_the_code(monkeypatch):
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    show_warnings_plainly()
+    slow = warnings.formatwarning(ja.SlowWarning("this takes long"), ja.SlowWarning, "here.py", 3)
+    assert slow == "jaxacct: this takes long\n"
+    assert "here.py:3: DeprecationWarning: old" in warnings.formatwarning("old", DeprecationWarning, "here.py", 3)
 
 
 _BUSY = """

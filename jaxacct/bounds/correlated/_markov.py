@@ -26,8 +26,8 @@ _MOST_EPSILON = 8.0  # beyond it the grid is too coarse for sums of e^eps and mo
 _ROUND = 0.25  # epsilons up to the next multiple are answered together
 _NUM_HALVINGS = 40  # of a bracket of an epsilon
 _NEAR = 0.9  # share of an epsilon found on the rough grid below which the fine one does not search
-# deviations of what all bins share, for which sums are known that are larger than the e^eps asked for; of ADD, more
-# of them are tried while the mass of larger sums is more than a share of delta
+# standard deviations of what all bins share, by which the sums that are known go beyond the one asked for (e^eps, or
+# e^-eps for ADD); for ADD the next number is tried while larger sums make up more than `_SHARE` of delta
 _REMOVED, _ADDED, _SHARE = 2.5, (3.5, 5.0, 7.0, 10.0), 0.1
 _FINER_TO = 1.0  # epsilons for which sums are near 1, where twice the nodes are worth it
 _LOG_MOST_MORE = 1.5  # log of the most times more nodes that it takes
@@ -66,7 +66,7 @@ def _law(chain: Chain, epsilon: float, asked: _Asked) -> SumLaw:
 
 @functools.lru_cache(maxsize=64)
 def _more_added(chain: Chain, epsilon: float) -> float:
-    """How much larger sums are known for ADD than e^-`epsilon`, in log."""
+    """The log of how many times e^-`epsilon` the largest sum is that is known for ADD; any is valid."""
     shared, more = chain.shared, 0.0
     for deviations in _ADDED if shared else ():
         more = deviations * math.sqrt(shared) + 0.5 * shared

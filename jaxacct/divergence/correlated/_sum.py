@@ -55,7 +55,7 @@ class SumLaw(NamedTuple):
     shared: float = 0.0
 
     def absorbed_value(self, c: float) -> float:
-        """The part of `value`, without `excess`, that is due to the mass that reached `most`."""
+        """The part of `value` that comes from the mass that reached `most`, taken to be at `most`."""
         return self.absorbed * float(option(np.array([self.most]), c, self.shared, self.direction)[0])
 
     def value(self, c: float) -> float:

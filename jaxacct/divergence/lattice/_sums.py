@@ -67,7 +67,7 @@ def _sum_cells(
         for start in single[::_TOGETHER]:
             count, length = min(_TOGETHER, single.stop - start), size - start
             of_these = slice(start, start + count)
-            fewer = cells[start] - cells[of_these]  # the point of p in the same cell is as many further on
+            fewer = cells[start] - cells[of_these]  # to reach the same cell, the point of p is so many further on
             pairs = sliding_window_view(tops, length)[start + fewer]
             pairs *= sliding_window_view(others, length)[_TOGETHER + fewer - np.arange(count)]
             cell = int(cells[start]) + start
