@@ -13,6 +13,9 @@ from typing import Any
 _CACHE = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+# Each core has a test process of its own: products of matrices on several threads would spin against its neighbours.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that a test starts would compile the package anew
 
 # Most programs of a test run once. They are all compiled as the package compiles a user's first questions, in a fifth

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 _LARGEST = 2**17  # multiplications in one product of matrices: below the threshold of any library
-_FEWEST = 16  # least number of terms of a sum in one such product
+_FEWEST = 64  # terms of a sum that are left in one such product, if there are so many
 
 
 def rows_times(matrix: Any, vector: Any) -> Any:
@@ -36,11 +36,12 @@ def rows_times_rows(left: Any, right: Any) -> Any:
         parts = (np.concatenate([x.real, x.imag], axis=-2) for x in (left, right))
         every = rows_times_rows(*parts)
         return every[..., :n, :m] - every[..., n:, m:] + 1j * (every[..., :n, m:] + every[..., n:, :m])
-    if n * m * _FEWEST > _LARGEST and min(n, m) > 1:
+    fewest = min(_FEWEST, left.shape[-1])
+    if n * m * fewest > _LARGEST and min(n, m) > 1:
         if n > m:
             return np.concatenate([rows_times_rows(x, right) for x in np.array_split(left, 2, axis=-2)], axis=-2)
         return np.concatenate([rows_times_rows(left, x) for x in np.array_split(right, 2, axis=-2)], axis=-1)
-    piece = max(_FEWEST, _LARGEST // (n * m))
+    piece = max(fewest, _LARGEST // (n * m))
     if piece >= left.shape[-1]:
         return left @ right.swapaxes(-1, -2)
     pieces = (slice(i, i + piece) for i in range(0, left.shape[-1], piece))

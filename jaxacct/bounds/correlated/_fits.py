@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jaxacct.bounds.correlated._overlaps import Overlaps
 from jaxacct.divergence.correlated._chain import Chain
-from jaxacct.special import bisect
+from jaxacct.special import bisect, rows_times
 
 MOST_BINS = 2**14  # of a line
 MOST_AROUND = 32  # bins of a circle, each of whose first variables is walked by itself
@@ -111,7 +111,7 @@ def _fitted(variance: float, layout: BinLayout) -> Fit | None:
     shared, own, ratio = shared[inside], own[inside], ratio[inside]
     products = np.expm1(shared[:, None] + own[:, None] * _shape(ratio, length, is_circle=is_circle))
     pairs = np.ones(length - 1) if is_circle else 2.0 - 2.0 * np.arange(1, length) / length
-    moments = (np.expm1(variance) + products @ pairs) / length
+    moments = (np.expm1(variance) + rows_times(products, pairs)) / length
     best = int(np.argmin(moments))
     chain = _checked(variance, float(shared[best]), float(own[best]), layout)
     return None if chain is None else Fit(float(moments[best]), chain)

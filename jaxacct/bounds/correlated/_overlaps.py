@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jaxacct.bounds._parts import is_scalar
 from jaxacct.mechanisms import BallsInBins
-from jaxacct.special import down, up
+from jaxacct.special import down, rows_times, rows_times_rows, up
 
 MOST_COVARIANCES = 2048  # bins of a run whose covariances are all listed
 _TINY = 1e-300  # what squares and products that underflow may lose in a sum
@@ -60,7 +60,7 @@ def _of_matrix(matrix: NDArray[Any], t: int, n: int) -> Overlaps:
     means, squares = np.zeros((t, n)), np.square(matrix).sum(axis=0)
     for step in range(n):
         means[step % t] += np.abs(matrix[:, step])
-    products = means @ means.T
+    products = rows_times_rows(means, means)
     ulps = 2 * (n + 2 * (n // t) + 8)  # sums of n, and of the columns of a bin, twice
     largest = np.array([products.diagonal(h).max() for h in range(t)])
     largest = np.where(largest > 0.0, up(largest, ulps) + _TINY, _touching(means, t))
@@ -75,7 +75,7 @@ def _of_matrix(matrix: NDArray[Any], t: int, n: int) -> Overlaps:
 def _touching(means: NDArray[Any], t: int) -> NDArray[Any]:
     """[t], what products of 0 may stand for: `_TINY` where two bins at that distance share a row."""
     shares = (means > 0.0).astype(np.float64)
-    counts = shares @ shares.T
+    counts = rows_times_rows(shares, shares)
     return np.array([_TINY if counts.diagonal(h).max() > 0.0 else 0.0 for h in range(t)])
 
 
@@ -91,8 +91,8 @@ def _of_coefficients(coefficients: NDArray[Any], t: int, n: int) -> Overlaps:
     touching = [h for h in range(min(t, n)) if min(h, t - h) < bands]
     largest, least = np.zeros(t), np.zeros(t)
     for h in touching:
-        largest[h] = up(float(mean[h:] @ mean[: n - h]), ulps) + _TINY
-        least[h] = mean[h : h + left] @ mean[:left]
+        largest[h] = up(float(rows_times(mean[h:], mean[: n - h])), ulps) + _TINY
+        least[h] = rows_times(mean[h : h + left], mean[:left])
     if np.any(coefficients < 0.0):
         squares = np.cumsum(np.square(coefficients))
         rows = np.minimum(bands, n - np.arange(t - 1, n, t))  # of the columns of the last bin
@@ -115,7 +115,7 @@ def covariances(run: BallsInBins) -> NDArray[Any]:
         means = np.zeros((t, n))
         for step, column in enumerate(np.abs(np.array(run.strategy)).T):
             means[step % t] += column
-        products = means @ means.T
+        products = rows_times_rows(means, means)
     else:
         coefficients = np.abs(np.array(run.strategy)[:n])
         mean = np.zeros(n)  # that of bin 0

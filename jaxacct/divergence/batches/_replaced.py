@@ -125,5 +125,6 @@ def _tail_in_plane(others: float, x: Any) -> Any:
     for start in range(0, len(shares), rows):
         part = slice(start, start + rows)
         left = np.maximum(np.square(x) * (1.0 - 16.0 * ULP) - np.square(ends[1:][part, None]), 0.0)
-        found += shares[part] @ known[(np.sqrt(left) * ((1.0 - 2.0**-40) / _FINER)).astype(np.int64)]
+        place = (np.sqrt(left) * ((1.0 - 2.0**-40) / _FINER)).astype(np.int64)
+        found += np.einsum("r,rx->x", shares[part], known[place])
     return found * (1.0 + 2.0**-40)

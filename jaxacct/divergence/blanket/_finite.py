@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct.divergence.batches._one_step import StepLaw
-from jaxacct.special import ULP
+from jaxacct.special import ULP, rows_times
 
 MOST_LOCAL = 60.0  # local epsilon up to which k-ary randomized response is handled here
 _MOST_VALUES = 1e5  # the most pairs times outputs that are considered
@@ -107,8 +107,8 @@ def _above_all(value: Any, mass: Any, less: Any) -> tuple[Any, Any]:
 def _stop_loss(value: Any, mass: Any, places: Any, less: Any = None) -> Any:
     """The largest E(L - k)_+ of any row of `value` at each k of `places` [K]; with `less` rounded up and diminished."""
     if less is None:
-        return np.array([(np.maximum(value - k, 0.0) @ mass).max() for k in places])
-    return np.array([((np.maximum(value - k, 0.0) @ mass) * (1.0 + 2.0**-44) - less).max() for k in places])
+        return np.array([rows_times(np.maximum(value - k, 0.0), mass).max() for k in places])
+    return np.array([(rows_times(np.maximum(value - k, 0.0), mass) * (1.0 + 2.0**-44) - less).max() for k in places])
 
 
 def k_ary_law(local_epsilon: float, num_categories: float) -> FiniteLaw | None:

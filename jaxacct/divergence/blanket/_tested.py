@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jaxacct.special import ULP, bisect, gauss_legendre
+from jaxacct.special import ULP, bisect, gauss_legendre, rows_times
 
 MOST_USERS = 10**7  # beyond it, sums of scores are not known well enough
 MOST_SHIFT = 4.0  # 1 / noise multiplier up to which densities are known closely enough
@@ -47,7 +47,7 @@ def gaussian_cells(a: float) -> Cells:
     nodes, weights = gauss_legendre(_NODES)
     width = float(edges[1] - edges[0])
     at = edges[:-1, None] + width * 0.5 * (nodes + 1.0)
-    other = np.exp(-0.5 * at * at) @ (weights * (0.5 * width / math.sqrt(2.0 * math.pi)))
+    other = rows_times(np.exp(-0.5 * at * at), weights * (0.5 * width / math.sqrt(2.0 * math.pi)))
     return Cells(other[::-1], other)
 
 

@@ -24,6 +24,7 @@ from jaxacct._patience import with_slow_warning
 from jaxacct._types import Direction
 from jaxacct.divergence.correlated._chain import Chain, Path, Step, grid, path_of, step
 from jaxacct.divergence.correlated._factor import Factor, factor, option
+from jaxacct.special import rows_times, rows_times_rows
 
 _SUMS = 2.0**-36  # relative error of S: from exponentials of up to 2^9 and the rounding of a chain's moves
 _RESULT = 1.0 + 2.0**-30  # factor by which the sums of the result may be too small
@@ -109,7 +110,7 @@ class _Walk:
         """The mean of the remaining terms after each move, in units, at each node; before the first move, [1]."""
         left = [np.zeros(len(self.nodes))]
         for one, increment in zip(reversed(self.steps), reversed(increments), strict=True):
-            left.append(one.weights @ (increment + left[-1]) + self.off_grid(one.charge, first) / self.unit)
+            left.append(rows_times(one.weights, increment + left[-1]) + self.off_grid(one.charge, first) / self.unit)
         return left[::-1]
 
     def walk(self, weight: float, first: float, begun: float) -> None:
@@ -129,7 +130,7 @@ class _Walk:
         every = enumerate(zip(self.steps, increments, strict=True))
         for number, (one, increment) in with_slow_warning(every, "variables of a chain", len(self.steps)):
             self.charge += float(held.sum(axis=1) @ self.off_grid(one.charge, first))
-            held = one.weights.T @ held
+            held = rows_times_rows(one.weights.T, held.T)
             if shift is None or shift.increment is not increment:
                 shift = _Shift(increment, self.factor, num)
             held = self.shifted(shift, held, left[number + 1] if removes else None)
@@ -195,7 +196,7 @@ class _Shift:
         found[:single] += of_single[:, 1:] * self.shares[:single, -1:, 1]
         for row in range(single, len(held)):  # one product for all values of F is faster than rows side by side
             count = self.staying[row]
-            before, at = self.shares[row, :count].T @ windows[self.starts[row, :count]]
+            before, at = rows_times_rows(self.shares[row, :count].T, windows[self.starts[row, :count]].T)
             found[row] = before[:-1] + at[1:]
         return found
 

@@ -26,11 +26,12 @@ from jaxacct.divergence.lattice._ratio import (
     set_aside,
     trimmed,
 )
-from jaxacct.special import LEAST_NORMAL, outward, product_outward, sum_outward
+from jaxacct.special import LEAST_NORMAL, outward, product_outward, rows_times_rows, sum_outward
 
 _COARSEST = 16.0  # the largest step, in log: wider cells gain nothing, and e^step would overflow in the end
 _MOST_MASS = 100.0  # of a law: with more, it consists mostly of booked rounding errors
 _TOGETHER = 32  # distances of points whose pairs are multiplied at a time: speed only
+_LONGEST = 4096  # distances that are convolved at a time: libraries start threads for longer scalar products
 _SEVERAL = 3  # distances with the same cell from which on they are convolved: speed only
 
 
@@ -71,7 +72,7 @@ def _sum_cells(
             pairs = sliding_window_view(tops, length)[start + fewer]
             pairs *= sliding_window_view(others, length)[_TOGETHER + fewer - np.arange(count)]
             cell = int(cells[start]) + start
-            ends[:, cell : cell + length] += shares[:, of_these] @ pairs
+            ends[:, cell : cell + length] += rows_times_rows(shares[:, of_these], pairs.T)
         for group in groups:
             begin, length = group.start, size - group.start
             cell = int(cells[begin]) + begin
@@ -91,7 +92,8 @@ def _groups(cells: NDArray[Any], distances: range) -> tuple[range, list[slice]]:
     begins = [distances.start, *(changes + distances.start).tolist()]
     ends = [*begins[1:], distances.stop]
     few = sum(1 for begin, end in zip(begins, ends, strict=True) if end - begin < _SEVERAL)
-    runs = [slice(begin, end) for begin, end in zip(begins[few:], ends[few:], strict=True)]
+    several = zip(begins[few:], ends[few:], strict=True)
+    runs = [slice(at, min(at + _LONGEST, end)) for begin, end in several for at in range(begin, end, _LONGEST)]
     return range(distances.start, runs[0].start if runs else distances.stop), runs
 
 
