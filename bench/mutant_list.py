@@ -1788,8 +1788,8 @@ _CORRELATED = (
     ),
     Mutant(
         "bounds/correlated/_overlaps.py",
-        "up(float(mean[h:] @ mean[: n - h]), ulps) + _TINY",
-        "float(mean[h:] @ mean[: n - h]) + _TINY",
+        "up(float(rows_times(mean[h:], mean[: n - h])), ulps) + _TINY",
+        "float(rows_times(mean[h:], mean[: n - h])) + _TINY",
         f"{BINS} -k inward",
     ),
     Mutant("bounds/correlated/_overlaps.py", "down(value, ulps) - _TINY", "value - _TINY", f"{BINS} -k inward"),
