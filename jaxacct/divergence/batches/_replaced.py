@@ -34,7 +34,7 @@ from jaxacct.divergence.batches._blanket import (
     tail_of_rest,
 )
 from jaxacct.divergence.batches._powers import Atoms
-from jaxacct.special import ULP, log_normal_tail
+from jaxacct.special import ULP, log_normal_tail, rows_times
 
 # These affect tightness only.
 _FINE = 0.02  # width of a cell of |v|, which is rounded up to its far end
@@ -126,5 +126,5 @@ def _tail_in_plane(others: float, x: Any) -> Any:
         part = slice(start, start + rows)
         left = np.maximum(np.square(x) * (1.0 - 16.0 * ULP) - np.square(ends[1:][part, None]), 0.0)
         place = (np.sqrt(left) * ((1.0 - 2.0**-40) / _FINER)).astype(np.int64)
-        found += np.einsum("r,rx->x", shares[part], known[place])
+        found += rows_times(known[place].T, shares[part])
     return found * (1.0 + 2.0**-40)
