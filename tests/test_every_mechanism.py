@@ -24,10 +24,12 @@ TOL_ROUNDING = 1e-12  # the same program compiled another way, relative
 TOL_MONOTONE = 1e-9  # two certified bounds that are equal in truth, relative
 TOL_WIDTH = 1e-6  # two certified bounds at a point, where intervals are that wide, relative
 TOL_F32 = 2e-7  # one cast to float32, relative
+TINY = 1e-30  # a delta below is not known to nine digits
 TOL_SLOPE = 1e-3  # central differences against a derivative, relative
 # Slopes as in a user's program. Without optimisation that by delta of a discrete Gaussian is -inf at 1e-6.
 _OPTIMISED = {"xla_backend_optimization_level": "3", "xla_cpu_use_fusion_emitters": True}
 STEP = 1e-4  # of central differences, relative
+WIDE_STEP = 1e-2  # of those of an answer that is read off a loss distribution, whose grid moves
 
 pytestmark = pytest.mark.filterwarnings("ignore::jaxacct.OrderEdgeWarning")  # such bounds are valid
 
@@ -42,15 +44,15 @@ _QUICK = (
     *("ParallelPoisson", "AboveThreshold", "GaussianAboveThreshold"),
 )
 _SLOW = tuple(name for name in ASKED if name not in _QUICK)
-# answered by brackets on the host outside, by Renyi divergences or a grid inside
-_SHARPER_OUTSIDE = (
-    *("RandomAllocation", "Shuffled", "CheckIn"),
-    *("Shuffled(KaryRandomizedResponse)", "Shuffled(GaussianReports)", "Shuffled(FiniteRandomizer)"),
-    "Shuffled(LaplaceReports)",
-)
-# answered inside by a contour that is as sharp as the host's, which quick questions outside do not ask
-_SHARPER_INSIDE = ("PoissonSampled",)
-TOL_SHARPER = 0.15  # what that makes of a value, relative; of a grid's slopes the signs are the same
+# A program asks other methods than the quick question outside: which question outside finds no more than it does, and
+# how much larger a program's answer may be, relative. docs/limits.md says so of each that may be more than 1 % larger.
+_OTHERWISE: dict[str, tuple[Any, float]] = {
+    **dict.fromkeys(("PoissonSampled", "Shuffled", "Composed"), (ja.epsilon, 1e-4)),  # as sharp as all methods outside
+    **dict.fromkeys(("RandomAllocation", "Shuffled(FiniteRandomizer)", "Shuffled(LaplaceReports)"), (epsilon_of, 0.01)),
+    "CheckIn": (epsilon_of, 0.3),
+    "PartialShuffledBatches": (epsilon_of, 0.5),
+    "Shuffled(GaussianReports)": (epsilon_of, 20.0),
+}
 
 
 def each(table: Any, slow: Any = ()) -> Any:
@@ -62,11 +64,6 @@ def _single(mechanism: Any) -> Any:
     """The mechanism with every real number one of float32."""
     real = {f.keys: float(np.float32(f.value)) for f in fields_of(mechanism) if not f.spec.is_whole}
     return with_fields(mechanism, real) if real else mechanism
-
-
-def _outside(name: str) -> Any:
-    """The question outside that is as sharp as the one inside."""
-    return ja.epsilon if name in _SHARPER_INSIDE else epsilon_of
 
 
 def _traceable(mechanism: Any) -> list[Field]:
@@ -92,14 +89,12 @@ def test_programs_give_what_is_given_outside(name, x64):
     def ask(values: list[Any], delta: Any) -> Any:
         return epsilon_of(with_fields(mechanism, dict(zip(keys, values, strict=True))), delta)
 
-    outside = _outside(name)(mechanism, delta)
+    question, more = _OTHERWISE.get(name, (epsilon_of, TOL_ROUNDING if x64 else TOL_F32))
+    outside = question(mechanism, delta)
     assert type(outside) is float
     with jax.enable_x64(x64):
         inside = np.asarray(jax.jit(ask)([f.value for f in _traceable(mechanism)], delta), np.float64)
-    is_near = name in (*_SHARPER_OUTSIDE, *_SHARPER_INSIDE)
-    tolerance = TOL_SHARPER if is_near else TOL_ROUNDING if x64 else TOL_F32
-    np.testing.assert_allclose(inside, outside, rtol=tolerance)
-    assert inside >= outside * (1 - TOL_ROUNDING)  # rounded up
+    assert outside * (1 - TOL_ROUNDING) <= inside <= outside * (1 + more)  # rounded up
 
 
 @pytest.mark.sample(4)
@@ -129,18 +124,18 @@ def test_slopes_are_those_of_differences(name):
         asked = jax.vmap(jax.value_and_grad(ask, argnums=(0, 1)), in_axes=(None, 0))
         program = jax.jit(asked, compiler_options=_OPTIMISED)
         mapped, (slopes, by_delta) = jax.tree.map(np.asarray, program(values, jnp.asarray(deltas)))
-    is_sharper = name in _SHARPER_OUTSIDE
-    is_near, outside = is_sharper or name in _SHARPER_INSIDE, _outside(name)
-    np.testing.assert_allclose(mapped, outside(mechanism, deltas), rtol=TOL_SHARPER if is_near else TOL_ROUNDING)
+    outside, more = _OTHERWISE.get(name, (epsilon_of, TOL_ROUNDING))
+    np.testing.assert_allclose(mapped, outside(mechanism, deltas), rtol=more)
     assert np.all(np.isfinite(by_delta) & (by_delta <= 0))
+    step = WIDE_STEP if more > TOL_SLOPE else STEP
     for field, slope in zip(fields, slopes, strict=True):
-        around = field.value * np.array([[1 - STEP], [1 + STEP]])
+        around = field.value * np.array([[1 - step], [1 + step]])
         lower, upper = outside(with_fields(mechanism, {field.keys: around}), deltas)
-        found = (upper - lower) / (2 * STEP * field.value)
-        if is_sharper:
+        found = (upper - lower) / (2 * step * field.value)
+        if more > TOL_SLOPE:  # the slope of another bound
             assert np.array_equal(np.sign(slope), np.sign(found)), field.name
             continue
-        np.testing.assert_allclose(slope, found, rtol=TOL_SLOPE, atol=1e-6, err_msg=field.name)
+        np.testing.assert_allclose(slope, found, rtol=max(TOL_SLOPE, 100 * more), atol=1e-6, err_msg=field.name)
 
 
 # --- arrays ---
@@ -209,7 +204,7 @@ def test_privacy_goes_the_way_that_the_field_says(name, field):
         assert answers.shape == (3,)
         assert np.all(np.isfinite(answers))
         rising = answers if field.spec.privacy is Privacy.FALLS else answers[::-1]
-        assert np.all(rising[:-1] <= rising[1:] * (1 + TOL_MONOTONE)), answers
+        assert np.all(rising[:-1] <= rising[1:] * (1 + TOL_MONOTONE) + TINY), answers
 
 
 # --- round trips ---
