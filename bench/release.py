@@ -38,9 +38,11 @@ _ON_HOST = "poisson laplace one-epoch epochs k-of-t composed clones replaced"
 _PART = "-k 'test_membership or test_on_host'"
 _PATIENT = "QUESTION_SECONDS=60"  # of CPU time, where both cores are busy: six times the limit of the default run
 _WHOLE = ("tests/test_every_mechanism.py", "tests/test_both_paths.py")
+_ASKED = "tests/test_random_questions.py"
 _SLOW = {
     "every mechanism, on every path": " ".join(_WHOLE),
-    "the package as a whole": "tests/test_*.py" + "".join(f" --deselect {file}" for file in _WHOLE),
+    "random questions": _ASKED,
+    "the package as a whole": "tests/test_*.py" + "".join(f" --deselect {file}" for file in (*_WHOLE, _ASKED)),
     "its parts and the documentation site": "tests --ignore-glob 'tests/test_*.py' --ignore tests/oracle",
 }
 STEPS = {
