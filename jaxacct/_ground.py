@@ -118,9 +118,9 @@ def _unsound(platform: str, options: tuple[tuple[str, Any], ...]) -> str:
         device = jax.local_devices(backend=platform)[0]
     except RuntimeError as error:
         raise UnsoundBackendError(
-            f"the platform {platform!r} is not available, so its float64 arithmetic cannot be checked: no "
-            "certified answer may be computed in a program for it. Export where that platform is, or for others alone, "
-            "as by jax.export.export(.., platforms=('cpu',))"
+            f"the platform {platform!r} is not available, so its float64 arithmetic cannot be checked, nor "
+            "the answers of a program for it certified. Export on a machine that has it, or for other platforms only, "
+            "as with jax.export.export(.., platforms=('cpu',))"
         ) from error
     try:
         findings = look(device, dict(options))
@@ -134,7 +134,7 @@ def _unsound(platform: str, options: tuple[tuple[str, Any], ...]) -> str:
 
 @functools.cache
 def _warn(platform: str, wrong: str, instead: str) -> None:
-    message = f"JAX's backend {platform!r} is not used, {instead} in its place: its errors are too large in {wrong}"
+    message = f"{instead} takes the place of JAX's backend {platform!r}, whose errors are too large in {wrong}"
     warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 

@@ -227,7 +227,7 @@ REFUSED = {
     "log_moments='a' must be": lambda: ja.allocation_rdp("a", 3),
     "noise_multiplier=5e-324": lambda: ja.delta(ja.PoissonSampled(ja.Laplace(5e-324), 0.5, 2), 1.0),
     "noise_multiplier=inf must be": lambda: ja.Gaussian(10**400),
-    "has a loss distribution only": lambda: ja.rdp(ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), [2.0]),
+    "is analysed by its loss distribution": lambda: ja.rdp(ja.MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), [2.0]),
     "noise_multiplier=.1.0, 'a'. must be": lambda: ja.epsilon(ja.Gaussian([1.0, "a"]), 1e-6),
     "noise_multiplier={} must be": lambda: ja.epsilon(ja.Gaussian({}), 1e-6),
     "noise_multiplier=None must be": lambda: ja.epsilon(ja.PoissonSampled(ja.Laplace(None), 0.1, num_steps=1), 1e-6),

@@ -92,8 +92,8 @@ def rdp(
     plans = tuple(renyi_plan(mechanism, d) for d in directions)
     if not any(plans) and not has_lanes(mechanism):
         raise ValueError(
-            f"mechanism={mechanism!r} has a loss distribution only: no Renyi divergences; "
-            "ask for its epsilon, delta, pld or compare"
+            f"mechanism={mechanism!r} is analysed by its loss distribution, not by Renyi divergences: "
+            "ask for its epsilon, delta, pld or compare instead"
         )
     values = _RDP(mechanism, orders=tuple(wanted.tolist()), parts=plans)
     theorem = "; ".join(dict.fromkeys(method.source(mechanism) for plan in plans for method, *_ in plan))

@@ -43,7 +43,7 @@ def asked_on_host(asked: TracedQuestion) -> Any:
 
         @ask.defjvp
         def _refuse(*_: Any) -> Any:
-            raise ValueError("on_host=True gives no second derivatives: leave it out, or take differences of slopes")
+            raise ValueError("on_host=True gives no second derivatives: omit it, or take differences of the first")
 
         return ask(*numbers)
 
@@ -59,7 +59,7 @@ def asked_on_host(asked: TracedQuestion) -> Any:
             found = asked.with_slopes(given, active)
             if found is None:
                 raise ValueError(
-                    "on_host=True gives no slope at a number that is 0 or has nothing in range beside it: leave it out"
+                    "on_host=True gives no derivative by a number that is 0 or has nothing in range beside it: omit it"
                 )
             return found[0], *found[1]
 

@@ -43,7 +43,7 @@ def _refuse_choices(
         if value is not None:
             raise ValueError(f"{name}={value!r} must be None for an RdpCurve")
     if on_host:
-        raise ValueError(f"on_host={on_host!r} must be False for an RdpCurve: it has its numbers already")
+        raise ValueError(f"on_host={on_host!r} must be False for an RdpCurve, whose values have been computed")
     own = curve.neighboring_relation
     if neighboring_relation is not None and checked_relation(neighboring_relation) is not own:
         raise ValueError(

@@ -205,9 +205,7 @@ def _ask_host(
     if is_known and not is_asked_anyway and not (question.wants_lower and Bound.LOWER in method.ends):
         return
     if question.is_traced:
-        raise ValueError(
-            f"method={method.name!r} needs concrete numbers: it cannot run inside jit, vmap or grad; leave it out there"
-        )
+        raise ValueError(f"method={method.name!r} needs concrete numbers: omit it inside jit, vmap or grad")
     if question.share < 1.0 and not question.shape and not is_asked_anyway:  # mostly one of a search
         found.skipped += ((method, d) for d in directions if is_beaten(method, question, d))
         directions = [d for d in directions if (method, d) not in found.skipped]

@@ -69,7 +69,7 @@ def is_covered(question: Question) -> bool:
 
 
 def _choices(question: Question) -> tuple[dict[str, Named], list[Method]]:
-    """What can be named, and the methods behind it."""
+    """What can be named, and the methods that each name stands for."""
     every = list(methods_for(question.mechanism, is_batch=question.is_batch))
     if question.is_batch:
         every = [*filter(_covering(question), every)]

@@ -149,13 +149,13 @@ def _width(precision: float | None, query: Query, mechanism: Mechanism, target: 
         names = ", ".join(unknown_numbers(mechanism))
         if not names:
             raise ValueError(
-                f"mechanism={mechanism!r} is bounded by methods on the host only: it cannot be asked inside jit, vmap "
-                "or grad; ask with on_host=True, or outside, where sweep asks for many"
+                f"mechanism={mechanism!r} is bounded by methods that run on the host only, not inside jit, vmap or "
+                "grad: ask with on_host=True, or outside, where sweep takes many settings at once"
             )
         raise ValueError(
-            f"mechanism={mechanism!r} has a loss distribution only, which is made of concrete single numbers: inside "
+            f"mechanism={mechanism!r} is analysed by its loss distribution only, which needs concrete numbers: inside "
             f"jit, vmap or grad {names} must be closed over by the program (the target, and how often a part of "
-            "Composed is run, may be traced); or ask with on_host=True, or outside, where sweep asks for many"
+            "Composed is run, may be traced); or ask with on_host=True, or outside, where sweep takes many settings"
         )
     if not traced and precision is None and lanes_are_spread() and has_best_in_programs(mechanism):
         return math.inf  # whoever spreads points over devices asks for programs
@@ -163,7 +163,7 @@ def _width(precision: float | None, query: Query, mechanism: Mechanism, target: 
         precision = None if precision == math.inf else precision  # there is nothing quicker
     if traced:
         if precision is not None and precision != math.inf:
-            raise ValueError(f"precision={precision} needs concrete numbers: inside jit, vmap or grad leave it out")
+            raise ValueError(f"precision={precision} needs concrete numbers: omit it inside jit, vmap or grad")
         return math.inf
     return query.width if precision is None else float(precision)
 

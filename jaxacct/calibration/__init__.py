@@ -186,9 +186,7 @@ def _traced(
     steps = [step.method for step in plan(asked)]
     methods = tuple(dict.fromkeys(m for m in steps if isinstance(m, LaneMethod)))
     if not methods:
-        raise ValueError(
-            f"method={method!r} needs concrete numbers: it cannot run inside jit, vmap or grad; leave it out there"
-        )
+        raise ValueError(f"method={method!r} needs concrete numbers: omit it inside jit, vmap or grad")
     return calibrate_traced(mechanism, keys, field, target_epsilon, target_delta, methods, directions)
 
 

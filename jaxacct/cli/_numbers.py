@@ -64,7 +64,7 @@ def _numbers_of(text: str) -> Any:
     if not 1 <= count <= _MOST_POINTS:
         raise argparse.ArgumentTypeError(f"{text!r}: its count must be in [1, {_MOST_POINTS}]")
     if even and not min(ends) > 0:
-        raise argparse.ArgumentTypeError(f"{text!r}: both ends must be > 0, for ratios are even")
+        raise argparse.ArgumentTypeError(f"{text!r}: both ends must be > 0 on a logarithmic scale")
     space = np.geomspace if even else np.linspace
     return np.array([float(f"{value:.15g}") for value in space(*ends, count).tolist()])
 

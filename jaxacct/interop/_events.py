@@ -81,7 +81,7 @@ class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
             raise ValueError(f"curve.bound={self.curve.bound.value!r} must be an upper bound")
         if self.curve.direction is not None:
             raise ValueError(
-                f"curve.direction={self.curve.direction.value!r} must be None: dp_accounting speaks of both directions"
+                f"curve.direction={self.curve.direction.value!r} must be None: dp_accounting's are those of both"
             )
         if np.shape(self.curve.values) != np.shape(self.curve.orders):
             raise ValueError(f"curve.values of shape {np.shape(self.curve.values)} must be one curve, not a batch")

@@ -167,7 +167,10 @@ def _tree(event: Any) -> Gaussian:
 
 
 def _tree_by_position(event: Any) -> Any:
-    raise ValueError(f"event={event!r}: neighboring_relation must be `REPLACE_SPECIAL`, or others change their leaves")
+    raise ValueError(
+        f"event={event!r}: neighboring_relation must be REPLACE_SPECIAL (zero-out): "
+        "a record that is added or removed moves all later ones to other leaves"
+    )
 
 
 def _gaussian(event: Any) -> Gaussian:

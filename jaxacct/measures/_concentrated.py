@@ -81,8 +81,8 @@ class ZeroConcentratedDp(Measure):
             end, largest = _LARGEST, float(rdp(mechanism, [math.inf]).values[0])
             if largest == math.inf:
                 raise ValueError(
-                    f"max_order=inf needs bounded losses, or Gaussian noise without sampling, which {mechanism!r} has "
-                    "not: rho would be that of its rarest losses; give a largest order, as by "
+                    f"max_order=inf needs bounded losses, or Gaussian noise without sampling, which {mechanism!r} does "
+                    "not have: rho would be that of its rarest losses; give a largest order, as by "
                     "ZeroConcentratedDp(max_order=64), or on the command line --measure zcdp:64"
                 )
             beyond = min(largest / end, 0.5 * largest**2)  # R <= R(inf); Bun and Steinke 2016, Proposition 1.4

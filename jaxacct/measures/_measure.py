@@ -82,7 +82,7 @@ class Measure:
 
     def least_errors(self, target: float, rates: NDArray[Any]) -> NDArray[Any]:
         """The least false negative rates that `target` requires at false positive rates `rates`."""
-        raise ValueError(f"measure={self!r} says nothing of single false positive rates: no picture of it here")
+        raise ValueError(f"measure={self!r} bounds no test at a given false positive rate, so it cannot be drawn here")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -233,7 +233,9 @@ class Mechanism(Description):
         """Raises ValueError if the mechanism of each step samples records itself."""
         for part in self.wrapped():
             if not getattr(part, "takes_all", False):
-                raise ValueError(f"mechanism={self!r} samples twice: batches are drawn of releases of whole batches")
+                raise ValueError(
+                    f"mechanism={self!r} samples twice: batches are drawn only for releases of all records"
+                )
 
     def noise_schedule(self) -> Schedule:
         """The Gaussian noise of its releases in order, repeated from the beginning, for concrete scalar fields."""
@@ -278,7 +280,7 @@ class Release(Mechanism):
     takes_all = True
 
     def sampling(self) -> Sampling:
-        raise ValueError(f"mechanism={self!r} is a release of the whole data: there are no batches to be drawn")
+        raise ValueError(f"mechanism={self!r} is a release of the whole data: it has no batches to draw")
 
     def releases(self, number: int) -> tuple[Parts, ...]:
         return (((self, number),),)

@@ -169,7 +169,7 @@ def question(
     if len(given) != 1 or (targets[given[0]] is not None and given[0] in grid.axes):
         raise ValueError("exactly one of target_delta and target_epsilon must be given, as an argument or in the grid")
     if orders is not None and (method is not None or precision is not None):
-        raise ValueError("orders leave no choice: method and precision must be None")
+        raise ValueError("method and precision must be None where orders are given: they leave no choice")
     paths = swept(mechanism, grid)
     target = targets[given[0]]
     wanted = None if orders is None else tuple(check_orders("orders", orders).tolist())

@@ -129,7 +129,7 @@ def _numbers(grid: Grid, points: list[NDArray[Any]]) -> NDArray[Any]:
         places.append(order[np.minimum(np.searchsorted(axis[order], values), axis.size - 1)])
     numbers = np.ravel_multi_index(tuple(places), grid.shape)
     if not all(map(np.array_equal, grid.at(numbers).values(), points)):
-        raise ValueError("rows of the file are no points of its grid")
+        raise ValueError("the rows of the file are not points of its grid")
     return numbers
 
 

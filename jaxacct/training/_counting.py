@@ -264,15 +264,15 @@ def _found(opt_state: Any) -> tuple[tuple[Any, ...], jax.Array]:
             found[path] = leaf
     if not found:
         raise ValueError(
-            f"no {_FIELD} in this state: put count_releases around the noise transform, or track_privacy behind it, "
+            f"no {_FIELD} in this state: put count_releases around the noise transform, or track_privacy after it, "
             "and pass the state that its update returned. A state saved before that is migrated by "
             "training.with_counts(state, like=optimizer.init(params), releases=...)"
         )
     if len(found) > 1:
         places = ", ".join(map(jax.tree_util.keystr, found))
         raise ValueError(
-            f"{len(found)} entries named {_FIELD}, at {places}: pass the part of the state with the one that "
-            "is meant. If several noise transforms release the same data, account for each of them"
+            f"{len(found)} entries named {_FIELD}, at {places}: pass the part of the state that holds the "
+            "one you mean. If several noise transforms release the same data, account for each of them"
         )
     ((path, counts),) = found.items()
     path_of_it = jax.tree_util.keystr(path)

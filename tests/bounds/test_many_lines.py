@@ -151,9 +151,9 @@ def test_inside_a_program_the_exact_method_says_what_it_needs():
         lambda s: ja.RandomAllocation(ja.Gaussian(s), 100),
         lambda s: ja.PoissonSampled(ja.Gaussian(s), 0.1, 9),
     ):
-        with pytest.raises(ValueError, match=r"method='exact' needs .* leave it out there"):
+        with pytest.raises(ValueError, match=r"method='exact' needs .* omit it inside jit"):
             jax.jit(lambda s, run=run: ja.epsilon(run(s), 1e-6, method="exact"))(1.0)
-        with pytest.raises(ValueError, match=r"method='exact' needs .* leave it out there"):
+        with pytest.raises(ValueError, match=r"method='exact' needs .* omit it inside jit"):
             jax.jit(lambda e, run=run: ja.calibrate(run(1.0), "noise_multiplier", e, 1e-6, method="exact"))(1.0)
 
 

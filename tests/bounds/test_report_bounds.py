@@ -296,7 +296,7 @@ def test_too_little_noise_of_a_given_density_has_no_answer():
     assert ja.epsilon(run, DELTA) == math.inf
     assert ja.delta(run, 1.0) == 1.0
     assert ja.epsilon_interval(run, DELTA).lower == 0.0
-    with pytest.raises(ValueError, match="has a loss distribution only"):
+    with pytest.raises(ValueError, match="is analysed by its loss distribution"):
         jax.jit(lambda scale: ja.epsilon(ja.Shuffled(logistic(scale), 100), DELTA))(2.0)
 
 

@@ -136,7 +136,7 @@ def test_other_adjacencies_and_compositions_take_sampled_epochs():
     assert epsilon(run, 1e-5, neighboring_relation="zero-out") == alone
     assert epsilon(one, 1e-5) <= epsilon(one, 1e-5, neighboring_relation="replace-one")
     assert alone < epsilon(ja.Composed((run, ja.Gaussian(20.0))), 1e-5) < alone + 0.3
-    with pytest.raises(ValueError, match="has a loss distribution only"):
+    with pytest.raises(ValueError, match="is analysed by its loss distribution"):
         ja.rdp(run, [2.0])
 
 

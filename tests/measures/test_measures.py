@@ -414,7 +414,7 @@ def test_pictures_mark_a_target_that_the_curve_touches(measure):
 
 
 def test_rho_has_no_picture():
-    with pytest.raises(ValueError, match="no picture"):
+    with pytest.raises(ValueError, match="cannot be drawn here"):
         measures.ZeroConcentratedDp().least_errors(1.0, np.zeros(1))
 
 

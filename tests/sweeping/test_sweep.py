@@ -214,7 +214,7 @@ def test_bad_arguments():
         ({"target_epsilon": 1.0}, "exactly one of"),
         ({"target_delta": 2.0}, "target_delta=2.0 must be"),
         ({"orders": [0.5]}, "orders=0.5 in an array must be"),
-        ({"method": "direct"}, "orders leave no choice"),
+        ({"method": "direct"}, "they leave no choice"),
         ({"chunk_size": 0}, "chunk_size=0 must be"),
         ({"chunk_size": 2.5}, "chunk_size=2.5 must be a whole number"),
         ({"chunk_size": "2"}, "chunk_size='2' must be"),
