@@ -279,10 +279,10 @@ def test_command_names_what_is_not_installed(
 
 @pytest.mark.slow
 def test_whole_demonstration_and_ctrl_c(tmp_path: Path) -> None:
-    """The defaults, in a process of their own: interrupted by a signal, resumed, and better than 85 % at the end."""
+    """A long run in a process of its own: interrupted by a signal, resumed, and better than 85 % at the end."""
     code = "import sys; from jaxacct.demo import main; sys.exit(main(sys.argv[1:]))"
     out, kept = str(tmp_path / "demo.png"), str(tmp_path / "run")
-    command = [sys.executable, "-W", "error", "-c", code, "--out", out, "--checkpoint", kept]
+    command = [sys.executable, "-W", "error", "-c", code, "--out", out, "--checkpoint", kept, "--target-epsilon", "6"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
     assert process.stderr is not None
     progress = ""
@@ -297,7 +297,7 @@ def test_whole_demonstration_and_ctrl_c(tmp_path: Path) -> None:
 
     finished = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True).stdout
     settings = demo.Settings()
-    affordable = training.steps_affordable(training.Epoch(settings.allocation(), 20), 2.0, 1e-5)
+    affordable = training.steps_affordable(training.Epoch(settings.allocation(), 20), 6.0, 1e-5)
     run = settings.allocation(affordable // 20)
     shown = ja.reporting.shown(ja.epsilon(run, 1e-5))
     assert f"stopped the run after {affordable} steps: epsilon {shown}, test accuracy " in finished
