@@ -44,8 +44,8 @@ _QUICK = (
     *("ParallelPoisson", "AboveThreshold", "GaussianAboveThreshold"),
 )
 _SLOW = tuple(name for name in ASKED if name not in _QUICK)
-# A program asks other methods than the quick question outside: which question outside finds no more than it does, and
-# how much larger a program's answer may be, relative. docs/limits.md says so of each that may be more than 1 % larger.
+# For these, a program asks other methods than the quick question outside. Given are the question outside whose answer
+# the program's is never below, and by how much it may be above, relative. docs/limits.md names those above 1 %.
 _OTHERWISE: dict[str, tuple[Any, float]] = {
     **dict.fromkeys(("PoissonSampled", "Shuffled", "Composed"), (ja.epsilon, 1e-4)),  # as sharp as all methods outside
     **dict.fromkeys(("RandomAllocation", "Shuffled(FiniteRandomizer)", "Shuffled(LaplaceReports)"), (epsilon_of, 0.01)),

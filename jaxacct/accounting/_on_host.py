@@ -43,7 +43,7 @@ def asked_on_host(asked: TracedQuestion) -> Any:
 
         @ask.defjvp
         def _refuse(*_: Any) -> Any:
-            raise ValueError("on_host=True gives no second derivatives: omit it, or take differences of the first")
+            raise ValueError("on_host=True gives no second derivatives: omit it, or take finite differences")
 
         return ask(*numbers)
 
@@ -59,7 +59,8 @@ def asked_on_host(asked: TracedQuestion) -> Any:
             found = asked.with_slopes(given, active)
             if found is None:
                 raise ValueError(
-                    "on_host=True gives no derivative by a number that is 0 or has nothing in range beside it: omit it"
+                    "on_host=True gives no derivative with respect to a number that is 0, or where no number slightly "
+                    "smaller or larger is in range: omit it"
                 )
             return found[0], *found[1]
 

@@ -81,7 +81,8 @@ class RdpCurveDpEvent(dp_event.DpEvent):  # type: ignore[misc]
             raise ValueError(f"curve.bound={self.curve.bound.value!r} must be an upper bound")
         if self.curve.direction is not None:
             raise ValueError(
-                f"curve.direction={self.curve.direction.value!r} must be None: dp_accounting's are those of both"
+                f"curve.direction={self.curve.direction.value!r} must be None: "
+                "the divergences of an event of dp_accounting hold in both directions"
             )
         if np.shape(self.curve.values) != np.shape(self.curve.orders):
             raise ValueError(f"curve.values of shape {np.shape(self.curve.values)} must be one curve, not a batch")

@@ -40,6 +40,16 @@ def test_they_are_the_products(shape):
     np.testing.assert_allclose(rows_times(left, right[0]), left @ right[0], atol=1e-11)
 
 
+def test_stacks_and_complex_numbers_too():
+    """In several tiles, with rows and columns left over, and leading axes that broadcast."""
+    rng = np.random.default_rng(1)
+    left, right = rng.standard_normal((2, 3, 1, 70, 500)), rng.standard_normal((2, 4, 300, 500))
+    left, right = left[0] + 1j * left[1], right[0] + 1j * right[1]
+    found = rows_times_rows(left, right)
+    assert found.shape == (3, 4, 70, 300)
+    np.testing.assert_allclose(found, left @ right.swapaxes(-1, -2), atol=1e-11)
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the time of threads in /proc")
 def test_answers_start_no_threads():
     """Where several threads share a core, each product would wait for them for milliseconds."""
