@@ -186,8 +186,8 @@ def model(point: float, task: float, row: float) -> None:
     say("model: points a second = min(workers / point, 1 / head), head = task / points in a task of 1 s + row")
     for workers in (2, 16, 128, 1000):
         busy = 100.0 * head * min(workers / point, 1.0 / head)
-        say(f"  {workers} workers: {min(workers / point, 1.0 / head):.0f} a second, the head {busy:.0f} % busy")
-    say(f"  eight GPUs: eight times one of them, up to the head's {1.0 / (row + task / 1024):.0f} points a second")
+        say(f"  {workers} workers: {min(workers / point, 1.0 / head):,.0f} a second, the head {busy:.0f} % busy")
+    say(f"  eight GPUs: eight times one of them, up to the head's {1.0 / (row + task / 1024):,.0f} points a second")
 
 
 def main() -> None:

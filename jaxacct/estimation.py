@@ -119,7 +119,7 @@ def estimate_delta(
     """An `Estimate` of the delta of random allocation with Gaussian noise, from samples of the privacy loss.
 
     It is the mean of (1 - e^(eps - L))_+ over losses L drawn under the first of the two compared laws (Chua et al.
-    2024; RA-S17 to RA-S19). k-of-t is sampled as it is, not through its reduction to 1-of-t; the losses of epochs are
+    2024; RA-S17 to RA-S19 of docs/papers/random_allocation.md). k-of-t is sampled as it is, not through its reduction to 1-of-t; the losses of epochs are
     independent and are added. Add/remove adjacency. The estimate is unbiased, except for ORDER_STATISTICS (see
     `Sampler`) and for normal coordinates in float32 (1e-5 of delta).
 

@@ -31,7 +31,7 @@ def mean_estimation_variance(
         p (1 - p)/n + p (1 - q)/(n q T) + T sigma^2 d / (n q T)^2.
 
     At q = 1/t and equal sigma allocation saves p (1 - 1/t)/n (Feldman and Shenfeld 2025, Section 5.1, which writes p/n
-    and labels the second line as allocation's; RA-S23, RA-T8).
+    and labels the second line as allocation's; RA-S23 and RA-T8 of docs/papers/random_allocation.md).
 
     Args:
       mechanism: random allocation, or Poisson sampling with sampling_prob > 0, of Gaussian noise. Fields may be arrays.

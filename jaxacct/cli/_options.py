@@ -123,7 +123,7 @@ class Sizes(NamedTuple):
 
 
 SIZES = {
-    "dataset_size": ("N", "records in the data set: public, for the answer tells it"),
+    "dataset_size": ("N", "records in the data set; the answer makes this number public"),
     "batch_size": ("B", "records in a batch, on average"),
     "epochs": ("E", "how many times each record is used, on average"),
 }

@@ -397,7 +397,7 @@ SCHEMES = {
         (option_of(PrivateSelection, "mean_runs"),),
         _selection,
         "mean_runs",
-        texts={"run": _RUN, "shape": (float, "ETA", "of the law of their number: 1 geometric (default), inf Poisson")},
+        texts={"run": _RUN, "shape": (float, "ETA", "shape of the distribution of the number of runs: 1 geometric (default), 0 logarithmic, inf Poisson")},
     ),
     "composed": Scheme(
         "several of the others, one after the other",

@@ -42,7 +42,7 @@ class CheckIn(Mechanism):
     check_in_prob: Any = probability(
         "probability that a user joins a round",
         "Q",
-        help="probability to join a round, in [0, 1]",
+        help="probability of joining a round, in [0, 1]",
         privacy=Privacy.FALLS,
     )
     num_epochs: Any = count(

@@ -33,7 +33,7 @@ class LocalRandomizer(Randomizer):
     local_delta: Any = probability(
         "local delta",
         "D0",
-        help="approximate part of it",
+        help="local delta of one report",
         privacy=Privacy.FALLS,
         start=1e-9,
         lowest=1e-100,

@@ -50,7 +50,7 @@ class PoissonSampled(Mechanism):
 
     mechanism: WrappedMechanism = base()
     sampling_prob: Any = probability(
-        "sampling probability", "Q", help="probability to join a step, in [0, 1]", privacy=Privacy.FALLS
+        "sampling probability", "Q", help="probability of joining a step, in [0, 1]", privacy=Privacy.FALLS
     )
     num_steps: Any = count(
         "number of steps", "T", help="noisy steps of the whole run", privacy=Privacy.FALLS, default=None

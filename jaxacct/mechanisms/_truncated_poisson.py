@@ -45,7 +45,7 @@ class TruncatedPoisson(Mechanism):
 
     mechanism: WrappedMechanism = base()
     sampling_prob: Any = probability(
-        "sampling probability", "Q", help="probability to join a step, in [0, 1]", privacy=Privacy.FALLS
+        "sampling probability", "Q", help="probability of joining a step, in [0, 1]", privacy=Privacy.FALLS
     )
     num_records: Any = count("number of records", "N", help="records in the data set")
     max_batch_size: Any = count("largest batch size", "B", help="records that a batch keeps at most")

@@ -161,7 +161,8 @@ def count_releases(
     Args:
       noise_transform: what adds the noise: `optax.contrib.differentially_private_aggregate`, `optax.add_noise`, a
         privatizer of jax_privacy, or a whole optimizer with one release in each update, such as `optax.contrib.dpsgd`.
-        For correlated noise (matrix factorisation) the count is right, but no mechanism here describes it.
+        For correlated noise (matrix factorisation) the mechanism is a `BallsInBins`, or what `correlated.BandedNoise`
+        gives for the way in which batches are drawn.
       num_phases: as for `track_privacy`.
       batches_per_release: whole number >= 1, how many sampled batches are added up before noise is added; 1 if pieces
         of one sampled batch are added up. None if each release covers the batch that one update is given.

@@ -150,7 +150,7 @@ CLAIMS = (
     ),
     Claim(
         CHANGES,
-        "{:.3f} for 8.504 at noise multiplier 0.776",
+        "{:.3f} where it was 8.504 at noise multiplier 0.776",
         lambda: _epsilons(ja.RandomAllocation(ja.Gaussian(0.776), 37, 5), delta=1e-6),
     ),
     Claim(
@@ -160,7 +160,7 @@ CLAIMS = (
     ),
     Claim(
         CHANGES,
-        "{:.1f} for 292.4 at 36 of 406 steps",
+        "{:.1f} where it was 292.4 at 36 of 406 steps",
         lambda: _epsilons(ja.RandomAllocation(ja.Gaussian(0.5452), 406, 36, 12), delta=2.3e-6),
     ),
     Claim(
