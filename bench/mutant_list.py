@@ -388,6 +388,12 @@ _COMPOSED = (
     Mutant("bounds/bases/_few_outputs.py", "np.abs(distances) <= step", "np.abs(distances) <= 0.0", LATTICE),
     Mutant("curves/_pld.py", "(slack if upper else -slack)", "0.0", f"{PLD} -k few_deltas"),
     Mutant("divergence/lattice/_sums.py", "dataclasses.replace(law, zero_mass=zero,", "dataclasses.replace(law,", PLD),
+    Mutant(
+        "divergence/lattice/_sums.py",
+        "np.maximum.accumulate(np.floor(rise) + distance) - distance",
+        "np.floor(rise)",
+        f"{LATTICE} -k far_apart",
+    ),
     # what is rounded once a step: the masses at 0 and at infinity
     Mutant("divergence/lattice/_sums.py", "b.zero_mass, up=up)\n", "b.zero_mass, up=not up)\n", BOOKED),
     Mutant("divergence/lattice/_ratio.py", "b.zero_mass), up=up)\n", "b.zero_mass), up=not up)\n", BOOKED),
@@ -1449,6 +1455,11 @@ ADDED = "tests/training/test_private_gradients.py -k 'noise_is or follows or pha
 RELEASED = "tests/training/test_private_gradients.py -k 'other_noise'"
 NORMAL = "tests/training/test_private_gradients.py -k tails"
 PIECES = "tests/training/test_private_gradients.py -k 'whole_batch or cut_already'"
+DEVICES = "tests/training/test_private_gradients.py -k eight_devices"
+SEVERAL = "tests/training/test_private_gradients.py -k several_batches"
+INJECTED = "tests/training/test_private_gradients.py -k injected_noise"
+OWN = "tests/training/test_batches.py -k of_their_own"
+GRAIN = "tests/training/test_batches.py -k grain"
 HELD = "tests/training/test_training.py -k 'told or accumulated'"
 TOGETHER = "tests/mechanisms/test_several_releases.py"
 STATED = "tests/training/test_training_report.py -k of_batches"
@@ -1492,6 +1503,15 @@ _BATCHES = (
     Mutant("training/_release.py", "/ sizes, jnp.zeros_like(sizes))", "/ sizes, jnp.ones_like(sizes))", ADDED),
     Mutant("training/_release.py", "jnp.where(same, releases", "jnp.where(same | True, releases", RELEASED),
     Mutant("training/_private.py", "jnp.pad(leaf, padding)", "jnp.pad(leaf, padding, mode='edge')", PIECES),
+    Mutant("training/_private.py", "((over or is_tracked) and over != names)", "(over and over != names)", DEVICES),
+    Mutant("training/_release.py", "if shape[1] >= rows and", "if shape[1] > rows and", SEVERAL),
+    Mutant("training/_noise.py", "if any(names >= _SCHEDULED", "if False and any(names >= _SCHEDULED", INJECTED),
+    Mutant("training/_table.py", "if len(self.released_noise) else ()", "if False else ()", INJECTED),
+    Mutant("training/_counting.py", "if drawn and not is_counted_inside:", "if False:", HELD),
+    Mutant("training/_batches.py", "return self._secret + _use", "return repr(self).encode() + _use", OWN),
+    Mutant(
+        "training/_grain.py", "divmod(operator.index(place), len(self._shards))", "(operator.index(place), 0)", GRAIN
+    ),
     Mutant("training/_accumulation.py", "phase.releases(count * batches)", "phase.releases(count)", HELD),
     Mutant("training/_accumulation.py", "times // batches if", "times if", HELD),
     Mutant("mechanisms/_gaussian.py", "noise_multiplier / batches", "noise_multiplier", HELD),

@@ -1,9 +1,9 @@
 """JAX, imported when something first needs it: concrete questions about a few points are answered by NumPy alone.
 
-Importing JAX takes longer than answering most questions. So no other module outside `training` and `demo` imports it at its top: all take `jax` and `jnp` from
-here, which import it when one of their attributes is first read. They also take `Array` and `Tracer`, of which no value
-is an instance until JAX has been imported. `when_imported` registers descriptions with JAX as soon as it is imported,
-by whatever code.
+Importing JAX takes longer than answering most questions. So no other module outside `training` and `demo` imports it at
+its top: all take `jax` and `jnp` from here, which import it when one of their attributes is first read. They also take
+`Array` and `Tracer`, of which no value is an instance until JAX has been imported. `when_imported` registers
+descriptions with JAX as soon as it is imported, by whatever code.
 """
 
 from __future__ import annotations

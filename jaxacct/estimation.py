@@ -119,9 +119,9 @@ def estimate_delta(
     """An `Estimate` of the delta of random allocation with Gaussian noise, from samples of the privacy loss.
 
     It is the mean of (1 - e^(eps - L))_+ over losses L drawn under the first of the two compared laws (Chua et al.
-    2024; RA-S17 to RA-S19 of docs/papers/random_allocation.md). k-of-t is sampled as it is, not through its reduction to 1-of-t; the losses of epochs are
-    independent and are added. Add/remove adjacency. The estimate is unbiased, except for ORDER_STATISTICS (see
-    `Sampler`) and for normal coordinates in float32 (1e-5 of delta).
+    2024; RA-S17 to RA-S19 of docs/papers/random_allocation.md). k-of-t is sampled as it is, not through its reduction
+    to 1-of-t; the losses of epochs are independent and are added. Add/remove adjacency. The estimate is unbiased,
+    except for ORDER_STATISTICS (see `Sampler`) and for normal coordinates in float32 (1e-5 of delta).
 
     `upper_confidence` is the Chernoff-KL bound c p, N kl(mean/c || p) = log(1/(1 - confidence)), for values in [0, c]:
     c is 1, the probability of the event (CONDITIONAL), 2 (IMPORTANCE, REMOVE), or the Chernoff bound on the tail

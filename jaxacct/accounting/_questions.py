@@ -82,8 +82,9 @@ def epsilon(
 
     Inside `jit` and `vmap` the bound comes from one program of fixed size, vectorised and differentiable, which has to
     be compiled first. For most sampled, allocated and shuffled runs and their compositions (the method "laws";
-    docs/limits.md lists them) it is nearly as tight as outside; elsewhere it is valid but looser. Its derivatives are those of the bound that is returned. docs/limits.md and bench/INSIDE_JIT.md say how far the bound
-    and its derivatives are from those outside.
+    docs/limits.md lists them) it is nearly as tight as outside; elsewhere it is valid but looser. Its derivatives are
+    those of the bound that is returned. docs/limits.md and bench/INSIDE_JIT.md say how far the bound and its
+    derivatives are from those outside.
 
     Outside traced code `jax.grad` compiles nothing: the value is as sharp as for concrete numbers, and derivatives are
     differences of three certified answers for each number, within 1 % at most settings. With respect to a count they

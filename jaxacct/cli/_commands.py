@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from jaxacct.mechanisms._base import Mechanism
     from jaxacct.sweeping import SweepResult
 
-_PRECISION = "relative width of the certified interval (default 0.001, of delta and in compare 0.01; inf: quick methods only)"
+_PRECISION = (
+    "relative width of the certified interval (default 0.001, of delta and in compare 0.01; inf: quick methods only)"
+)
 _RATES = "false positive rates R,... of membership tests to bound (default 0.001,0.01,0.1), or none"
 _METHOD = "ask this method only, by its name in compare; 'monte carlo' gives an estimate, which is labelled as one"
 

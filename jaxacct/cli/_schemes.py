@@ -397,7 +397,14 @@ SCHEMES = {
         (option_of(PrivateSelection, "mean_runs"),),
         _selection,
         "mean_runs",
-        texts={"run": _RUN, "shape": (float, "ETA", "shape of the distribution of the number of runs: 1 geometric (default), 0 logarithmic, inf Poisson")},
+        texts={
+            "run": _RUN,
+            "shape": (
+                float,
+                "ETA",
+                "shape of the distribution of the number of runs: 1 geometric (default), 0 logarithmic, inf Poisson",
+            ),
+        },
     ),
     "composed": Scheme(
         "several of the others, one after the other",

@@ -33,7 +33,9 @@ class ZCdp(Release):
     reduction = "every release that has the guarantee"
 
     rho: Any = non_negative("rho of one release", "RHO", help="zCDP of one release, >= 0", privacy=Privacy.FALLS)
-    xi: Any = non_negative("xi of one release", "XI", help="additive part of the zCDP guarantee", privacy=Privacy.FALLS, default=0.0)
+    xi: Any = non_negative(
+        "xi of one release", "XI", help="additive part of the zCDP guarantee", privacy=Privacy.FALLS, default=0.0
+    )
 
     def describe(self) -> str:
         return f"one release, ({self.xi:g}, {self.rho:g})-zCDP" if self.xi else f"one release, {self.rho:g}-zCDP"

@@ -26,7 +26,7 @@ from jaxacct.mechanisms._sizes import known_size
 from jaxacct.reporting import Run
 from jaxacct.special import binomial_tail, bisect_whole
 from jaxacct.training._drawing import INEXACT, Drawn, drawn, subset
-from jaxacct.training._grain import PaddedSource, RecordSampler
+from jaxacct.training._grain import BatchSampler, BatchSource
 from jaxacct.training._phases import Epoch, check_scalar
 from jaxacct.training._words import Words, secret_bytes
 
@@ -166,21 +166,19 @@ class Batches:
         """
         return dataclasses.replace(self, _piece=checked_whole("size", size, 1, _MOST_RECORDS))
 
-    def sampler(self) -> RecordSampler:
-        """A sampler for ``grain.DataLoader``: the rows of all batches, to be joined ``batch_size`` at a time.
+    def sampler(self) -> BatchSampler:
+        """A sampler for ``grain.DataLoader``, of whole batches, one for each step.
 
-        The loader takes its shards from `shard`. Its data source must be the one that `source` returns, which replaces
-        padding by records of zeros:
+        Its data source must be the one that `source` returns, which reads the records of a batch. The loader takes its
+        shards from `shard`, and may read batches ahead in several workers:
 
-            grain.DataLoader(data_source=data.source(records), sampler=data.sampler(),
-                             operations=[grain.transforms.Batch(data.batch_size)])         # yields (records, mask)
+            grain.DataLoader(data_source=data.source(records), sampler=data.sampler(), worker_count=4)
 
-        If records are read a batch at a time, ``grain.MapDataset.source(data)`` gives (indices, mask) as they are.
+        It yields (records, mask). Without a loader, ``grain.MapDataset.source(data)`` gives (indices, mask).
         """
-        whole = dataclasses.replace(self, shard=(0, 1), _piece=None)
-        return RecordSampler(whole, self.max_batch_size, self.shard)
+        return BatchSampler(dataclasses.replace(self, shard=(0, 1)), self.shard)
 
-    def source(self, records: Any) -> PaddedSource:
+    def source(self, records: Any) -> BatchSource:
         """`records`, a sequence of `num_records` arrays or trees of them, as a data source for `sampler`.
 
         Raises:
@@ -194,7 +192,8 @@ class Batches:
             ) from None
         if number != self.num_records:
             raise ValueError(f"len(records)={number} must be num_records = {self.num_records}")
-        return PaddedSource(records)
+        count = self.shard[1]
+        return BatchSource(tuple(dataclasses.replace(self, shard=(i, count)) for i in range(count)), records)
 
     def overflow(self, num_steps: int) -> float:
         """Upper bound on the probability that any of `num_steps` batches differs from what the mechanism describes.
@@ -227,6 +226,10 @@ class Batches:
         """
         check_epsilon("epsilon", epsilon)
         return excess(self.overflow(len(self) if num_steps is None else num_steps), checked_number("epsilon", epsilon))
+
+    def drawn_by(self) -> bytes:
+        """What decides which records are drawn: the same for the same batches."""
+        return self._secret + _use(self._sampling, self.num_records)
 
     def as_run(self) -> Run:
         """The whole run, for a privacy statement, with the probability that any of its batches was truncated."""

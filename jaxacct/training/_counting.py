@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax  # type: ignore[import-untyped]
 
 from jaxacct._precision import is_traced
@@ -15,6 +16,7 @@ _FIELD = "release_counts"
 _HELD = "batches_per_release"
 HOOK_FIELDS = (_FIELD, _HELD, "budget_spent")  # all that the hook and the guard add to a state
 _OF_ACCUMULATION = {"mini_step", "gradient_step"}  # fields of optax.MultiStepsState, beside that of the state inside
+_INSIDE = "inner_opt_state"  # that field
 _MOST_PHASES = 127  # an index fits every integer type that a traced phase may have
 
 
@@ -221,15 +223,26 @@ def counts_of_batches(opt_state: Any) -> jax.Array:
 
     Raises:
       ValueError: as `release_counts`; if the count is inside `optax.MultiSteps` and the number of batches was not
-        given. `MultiSteps` is recognised by the fields of its state, and so in restored dicts too.
+        given; if the count is outside and the noise, known by its random key, is inside. `MultiSteps` is recognised by
+        the fields of its state, and so in restored dicts too.
     """
     path, counts = _found(opt_state)
-    paths = [other for other, _ in jax.tree_util.tree_leaves_with_path(opt_state)]
+    leaves = jax.tree_util.tree_leaves_with_path(opt_state)
+    paths = [other for other, _ in leaves]
     if any(_HELD in map(_name, other) for other in paths):
         return counts
-    for depth in range(len(path)):
-        beside = {_name(other[depth]) for other in paths if len(other) > depth and other[:depth] == path[:depth]}
-        if beside >= _OF_ACCUMULATION:
+    for inside in _accumulated(paths):
+        depth, is_counted_inside = len(inside) - 1, path[: len(inside)] == inside
+        drawn = [other for other, leaf in leaves if other[: len(inside)] == inside and _is_random_key(leaf)]
+        if drawn and not is_counted_inside:
+            raise ValueError(
+                f"the count at {jax.tree_util.keystr(path)} stands outside optax.MultiSteps, and noise is added inside "
+                f"it, with the key at {jax.tree_util.keystr(drawn[0])}: updates are counted, not releases, each of "
+                "which holds several sampled batches. Count inside, MultiSteps(count_releases(noise, "
+                "batches_per_release=k), k), or add noise to each batch, chain(count_releases(noise), "
+                "MultiSteps(optimizer, k))"
+            )
+        if is_counted_inside:
             raise ValueError(
                 f"the count at {jax.tree_util.keystr(path)} stands inside optax.MultiSteps: it is not known how many "
                 "sampled batches a release holds, and a record may be in several of them. Say how many, "
@@ -239,6 +252,22 @@ def counts_of_batches(opt_state: Any) -> jax.Array:
                 "training.accumulated(run, batches=k). The guard then goes inside, MultiSteps(budget_guard(...), k)"
             )
     return counts
+
+
+def _is_random_key(leaf: Any) -> bool:
+    """Whether it is what noise is drawn with: a key by its type, or the words of one."""
+    dtype = getattr(leaf, "dtype", np.dtype(object))
+    return jnp.issubdtype(dtype, jax.dtypes.prng_key) or (dtype == np.uint32 and np.ndim(leaf) == 1)
+
+
+def _accumulated(paths: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The paths of all states inside `optax.MultiSteps`, the outermost first."""
+    beside: dict[tuple[Any, ...], dict[Any, Any]] = {}
+    for path in paths:
+        for depth, key in enumerate(path):
+            beside.setdefault(path[:depth], {})[_name(key)] = key
+    found = [(*above, keys[_INSIDE]) for above, keys in beside.items() if keys.keys() >= {_INSIDE, *_OF_ACCUMULATION}]
+    return sorted(found, key=len)
 
 
 def batches_in_release(opt_state: Any) -> Any:

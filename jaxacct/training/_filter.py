@@ -60,7 +60,8 @@ class RenyiFilter:
         number of these releases fits, so that delta is not shared. Other releases may be spent as well.
       orders: float array [A], the Renyi orders a > 1. By default, if nothing is planned, four orders around the best
         one for the Gaussian mechanism, 1 + 2 log(1/delta) / epsilon.
-      spent: float array [A], the value of `spent` when an earlier run with the same budget and orders stopped.
+      spent: float array [A], the value of `spent` when an earlier run with the same budget, and the same `planned` or
+        `orders`, stopped. Its adjacency is not part of it: what is spent from then on must have the same.
 
     Raises:
       ValueError: if an argument is out of range.

@@ -1,59 +1,60 @@
-"""Batches for the data loaders of grain, whose samplers name one record at a time."""
+"""Whole batches for the data loaders of grain, which may read them in several processes."""
 
+import functools
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 
-class Slot(NamedTuple):
-    """What a sampler hands to a data source: the index of a record, or a row of padding."""
+class BatchSource:
+    """A data source of pairs (records, mask), one for each place of a `BatchSampler`; padding is records of zeros."""
 
-    record: int
-    is_record: bool
-
-
-class PaddedSource:
-    """A data source of pairs (record, is_record): for padding, a record of zeros and False."""
-
-    def __init__(self, records: Any) -> None:
-        self._records = records
+    def __init__(self, shards: tuple[Any, ...], records: Any) -> None:
+        self._shards, self._records = shards, records
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._shards) * len(self._shards[0])
 
     def __repr__(self) -> str:
         """What grain compares when it resumes."""
-        return f"PaddedSource(<{len(self)} of {type(self._records).__name__}>)"
+        return f"BatchSource({self._shards[0]!r}, <{len(self._records)} of {type(self._records).__name__}>)"
 
-    def __getitem__(self, slot: Slot) -> tuple[Any, np.bool_]:
-        at, is_record = slot
-        record = self._records[int(at)]
-        if not is_record:
-            record = jax.tree.map(lambda leaf: np.zeros_like(leaf), record)
-        return record, np.bool_(is_record)
+    @functools.cached_property
+    def _padding(self) -> Any:
+        return jax.tree.map(np.zeros_like, self._records[0])
+
+    def __getitem__(self, place: int) -> tuple[Any, NDArray[Any]]:
+        step, shard = divmod(operator.index(place), len(self._shards))
+        indices, mask = self._shards[shard][step]
+        rows = zip(indices.flat, mask.flat, strict=True)
+        records = [self._records[int(at)] if is_record else self._padding for at, is_record in rows]
+        return jax.tree.map(lambda *leaves: np.stack(leaves).reshape(*mask.shape, *np.shape(leaves[0])), *records), mask
 
 
-class RecordSampler:
-    """A grain sampler: the rows of all batches, one after the other, padding included."""
+class BatchSampler:
+    """A grain sampler of whole batches: all shards of the first step, all shards of the second, and so on.
 
-    def __init__(self, batches: Any, rows: int, shard: tuple[int, int]) -> None:
+    So a loader that deals places out to processes, to those that train or to its own workers, keeps every batch whole.
+    """
+
+    def __init__(self, batches: Any, shard: tuple[int, int]) -> None:
         try:
             import grain  # type: ignore[import-untyped]
         except ModuleNotFoundError as error:
             raise ImportError("a sampler for grain needs grain: pip install 'jaxacct[grain]'") from error
-        self._batches, self._rows = batches, rows
+        self._batches, self._count = batches, shard[1]
         # where the loader looks for shard options if it is given none
         self._shard_options = grain.sharding.ShardOptions(*shard, drop_remainder=True)
-        self._last: tuple[int, Any] = (-1, None)
 
     def __len__(self) -> int:
-        return len(self._batches) * self._rows
+        return len(self._batches) * self._count
 
     def __repr__(self) -> str:
         """What grain compares when it resumes: everything but the key."""
-        return f"RecordSampler({self._batches!r})"
+        return f"BatchSampler({self._batches!r})"
 
     def __getitem__(self, place: int) -> Any:
         import grain
@@ -61,10 +62,4 @@ class RecordSampler:
         place = operator.index(place)
         if not 0 <= place < len(self):
             raise IndexError(f"place={place} must be in [0, {len(self) - 1}]")
-        step, row = divmod(place, self._rows)
-        known, batch = self._last
-        if known != step:
-            batch = self._batches[step]
-            self._last = step, batch
-        slot = Slot(int(batch.indices[row]), bool(batch.mask[row]))
-        return grain.RecordMetadata(index=place, record_key=slot)
+        return grain.RecordMetadata(index=place, record_key=place)

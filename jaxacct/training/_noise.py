@@ -23,6 +23,7 @@ Phase = Mechanism | Epoch | Batches  # all say what their first noise releases a
 
 NOISE_FIELD = "released_noise"  # of the state of `private_aggregate`
 _INJECTED = {"hyperparams", "noise_multiplier"}  # of a state of optax.inject_hyperparams
+_SCHEDULED = {"hyperparams_states", "noise_multiplier"}  # of one whose noise follows a schedule of optax
 _LABEL = b"jaxacct.training.private_aggregate, 1\n"
 _LARGEST = 2.0**64  # of clipping norms and multipliers, whose products are normal numbers of float32
 
@@ -36,7 +37,20 @@ def phases_of(run: Any) -> tuple[Phase, ...]:
         described = phase.mechanism if isinstance(phase, Batches) else phase
         check_scalar(described)
         check_has_analysis(described.mechanism if isinstance(described, Epoch) else described)
+    check_drawn_once(phases)
     return phases
+
+
+def check_drawn_once(phases: Sequence[Any]) -> None:
+    """Raises ValueError if two phases have the same batches, which accounting takes to be drawn independently."""
+    first: dict[bytes, int] = {}
+    for i, phase in enumerate(phases):
+        known = first.setdefault(phase.drawn_by(), i) if isinstance(phase, Batches) else i
+        if known != i:
+            raise ValueError(
+                f"phases {known} and {i} have the same batches, drawn with the same key: draw those of each phase with "
+                "a key of its own"
+            )
 
 
 def schedule_rows(phases: Sequence[Phase]) -> NDArray[Any]:
@@ -49,21 +63,40 @@ def check_released(opt_state: Any, phases: Sequence[Phase]) -> None:
     """Raises ValueError if `opt_state` records noise that differs from that of `phases`.
 
     The states of `private_aggregate` record the noise, and so do those of ``optax.inject_hyperparams`` around a noise
-    transform.
+    transform; of noise that follows a schedule of optax they record only the last value.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path(opt_state):
-        names = [getattr(key, "name", getattr(key, "key", None)) for key in path]
-        if NOISE_FIELD in names:
+        if NOISE_FIELD in _names(path):
             said, asked = np.asarray(leaf), schedule_rows(phases)
             if not np.array_equal(said, asked):
                 raise _other_noise(phases, asked[:, 1], said[:, 1])
-        elif set(names) >= _INJECTED and np.ndim(leaf) == 0:
-            try:
-                asked = schedule_rows(phases)[:, 1]
-            except ValueError:  # described otherwise than by its noise: there is nothing to compare
-                continue
-            if np.float32(leaf) not in asked:
-                raise _other_noise(phases, asked, np.atleast_1d(leaf))
+    try:
+        asked = schedule_rows(phases)[:, 1]
+    except ValueError:  # described otherwise than by its noise: there is nothing to compare
+        return
+    for leaf in injected_noise(opt_state):
+        if np.float32(leaf) not in asked:
+            raise _other_noise(phases, asked, np.atleast_1d(leaf))
+
+
+def injected_noise(opt_state: Any) -> list[Any]:
+    """The noise multipliers that states of ``optax.inject_hyperparams`` record, which may be traced.
+
+    Raises:
+      ValueError: if one follows a schedule of optax.
+    """
+    leaves = [(_names(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(opt_state)]
+    if any(names >= _SCHEDULED for names, _ in leaves):
+        raise ValueError(
+            "the state says that noise_multiplier follows a schedule of optax.inject_hyperparams, of which it records "
+            "the last value alone: describe the schedule by the mechanism and let private_aggregate follow it, or pass "
+            "the part of the state that holds the count if the mechanism describes every release"
+        )
+    return [leaf for names, leaf in leaves if names >= _INJECTED and np.ndim(leaf) == 0]
+
+
+def _names(path: tuple[Any, ...]) -> set[Any]:
+    return {getattr(key, "name", getattr(key, "key", None)) for key in path}
 
 
 def _other_noise(phases: Sequence[Phase], asked: NDArray[Any], said: NDArray[Any]) -> ValueError:

@@ -52,7 +52,7 @@ class PlannedFilter:
         known, not only a dominating one, as it is for Gaussian, Laplace and discrete noise and Poisson-sampled steps.
       target_epsilon: float > 0, in nats.
       target_delta: float in (0, 1).
-      spent: the value of `spent` when an earlier run with the same budget and plan stopped.
+      spent: the value of `spent` when an earlier run with the same budget and the same `planned` stopped.
 
     Raises:
       ValueError: if an argument is out of range, or only a dominating privacy loss distribution of `planned` is known.

@@ -30,8 +30,9 @@ def private_aggregate(
 ) -> optax.GradientTransformationExtraArgs:
     """Turns per-record gradients into the release that `run` describes: clipped, summed, noised, divided and counted.
 
-    The noise that is added and the noise that is accounted for cannot differ: only `run` has the noise multiplier. For
-    the sum S of records clipped to l2 norm C, and expected batch size b, the transform gives
+    The noise that is added and the noise that is accounted for cannot differ: only `run` has the noise multiplier. (How
+    many releases an `Epoch` has is taken as it says.) For the sum S of records clipped to l2 norm C, and expected batch
+    size b, the transform gives
 
         (S + N(0, (noise_multiplier C)^2 I)) / b,
 
@@ -186,6 +187,7 @@ def private_gradients(
         records = updates if isinstance(updates, tuple) else (updates,)
         size = microbatch_size
         if mask is not None and np.ndim(mask) == 2:  # cut already
+            release.check_one_batch(np.shape(mask))
             size = size or np.shape(mask)[1]
             records, mask = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (records, jnp.asarray(mask)))
         rows = _checked_mask(mask, _rows(jax.tree.leaves(records), "records"))
@@ -243,10 +245,14 @@ def _clipped_elsewhere(total: Any, params: Any) -> ClippedSum:
 
 
 def _check_axes(leaves: Sequence[Any], mask: jax.Array, axis_name: Any) -> None:
-    """Raises ValueError if records of different devices would be added up before they are clipped, or not at all."""
+    """Raises ValueError if records of different devices would be added up before they are clipped, or not at all.
+
+    It does so too if every device has the same records, which would be added up once for each device.
+    """
     names = frozenset(axis_name if isinstance(axis_name, tuple | list) else (axis_name,)) - {None}
     over = varying(mask)
-    if any(varying(leaf) != over for leaf in leaves) or (over and over != names):
+    is_tracked = any(varying(jax.lax.axis_index(name)) for name in names)
+    if any(varying(leaf) != over for leaf in leaves) or ((over or is_tracked) and over != names):
         raise ValueError(
             f"axis_name={axis_name!r} must name the mesh axes over which records are spread, {sorted(map(str, over))}, "
             "and gradients be those of each device's own records: inside shard_map take them at parameters that vary, "

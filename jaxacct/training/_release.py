@@ -75,6 +75,18 @@ class MeanRelease:
     def _share(self, phase: int, noise: float) -> float:
         return noise if self.adaptive is None else self.adaptive.of_gradients(noise, self.sizes[phase])
 
+    def check_one_batch(self, shape: tuple[int, ...]) -> None:
+        """Raises ValueError if a mask [pieces, rows] is not one batch in pieces, but several batches."""
+        drawn = [phase for phase in self.phases if isinstance(phase, Batches)]
+        if len(drawn) < len(self.phases):
+            return
+        rows, most = max(phase.batch_size for phase in drawn), max(phase.max_batch_size for phase in drawn)
+        if shape[1] >= rows and shape[0] * shape[1] >= 2 * most:
+            raise ValueError(
+                f"mask of shape {shape} must be one batch of {rows} rows, or its pieces: an update makes one release, "
+                "which is accounted for as that of one batch (several are given one by one, as by jax.lax.scan)"
+            )
+
     def init(self, params: optax.Params) -> PrivateAggregateState:
         clip = () if self.adaptive is None else jnp.array(self.adaptive.initial, jnp.float32)
         return PrivateAggregateState(self.key.first(), jnp.array(self.rows), clip, self.counter.init(params))

@@ -18,7 +18,7 @@ from jaxacct.mechanisms._base import Mechanism, Parts
 from jaxacct.training._accumulation import MOST_BATCHES, ways_of
 from jaxacct.training._batches import Batches
 from jaxacct.training._counting import SATURATED, batches_in_release, counts_of_batches
-from jaxacct.training._noise import Phase, check_released
+from jaxacct.training._noise import Phase, check_drawn_once, check_released
 from jaxacct.training._phases import check_scalar
 
 _LEAP = math.log(64.0)  # log of the largest factor by which the count tried grows at once
@@ -121,9 +121,10 @@ def privacy_spent(
 
     Raises:
       ValueError: if the counts are not found, are not unique, are traced, do not fit the number of mechanisms, or
-        exceed the number of batches; if they are inside `optax.MultiSteps` and it is not known how many sampled batches
-        a release holds, or no analysis of such a release is known (see `accumulated`); if the state records that other
-        noise was released; if the mechanisms of the phases differ in adjacency; if a mechanism does not say how many
+        exceed the number of batches; if they, or the noise alone, are inside `optax.MultiSteps` and it is not known how
+        many sampled batches a release holds, or no analysis of such a release is known (see `accumulated`); if the
+        state records that other noise was released, or noise by a schedule of `optax.inject_hyperparams`; if two phases
+        have the same batches; if the mechanisms of the phases differ in adjacency; if a mechanism does not say how many
         releases it consists of.
 
     >>> import jax.numpy as jnp, optax
@@ -168,6 +169,7 @@ def released_phases(
     for one, count in zip(mechanisms, released, strict=True):
         _check_phase(one)
         _check_length(one, count * batches)
+    check_drawn_once(mechanisms)
     check_released(opt_state, mechanisms)
     return list(zip(mechanisms, released, strict=True)), batches
 

@@ -16,7 +16,7 @@ from jaxacct.mechanisms._base import Parts
 from jaxacct.training._accumulation import MOST_BATCHES, ways_of
 from jaxacct.training._batches import Batches
 from jaxacct.training._counting import SATURATED, batches_in_release, counts_of_batches, field_of
-from jaxacct.training._noise import NOISE_FIELD, Phase, phases_of, rounded_up, schedule_rows
+from jaxacct.training._noise import NOISE_FIELD, Phase, injected_noise, phases_of, rounded_up, schedule_rows
 from jaxacct.training._spending import described, overflow_of, spent_in_phases
 
 _EVERY = 64  # every count up to this has an entry
@@ -59,7 +59,8 @@ class SpentTable:
         the table's.
 
         Raises:
-          ValueError: as `privacy_spent`, for a state without a count, with several, or with several phases.
+          ValueError: as `privacy_spent`, for a state without a count, with several, with several phases, or with noise
+            that follows a schedule of optax.
         """
         counts = counts_of_batches(opt_state)
         if counts.shape != (1,):
@@ -72,6 +73,8 @@ class SpentTable:
         if noise is not None:
             same = noise.shape == self.released_noise.shape
             is_known &= jnp.all(noise == self.released_noise) if same else False
+        for injected in injected_noise(opt_state) if len(self.released_noise) else ():
+            is_known &= jnp.any(jnp.asarray(self.released_noise)[:, 1] == injected)
         return jnp.where(is_known, found, jnp.float32(jnp.inf))
 
 

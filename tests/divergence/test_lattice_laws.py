@@ -38,6 +38,23 @@ def test_cells_of_a_sum_hold_every_pair(size, step, same):
     assert whole == pytest.approx((weights * (np.exp(x)[:, None] + np.exp(y)[None, :])).sum(), rel=1e-12)
 
 
+@pytest.mark.parametrize(("shift", "step"), [(78.0, 1.3), (-146.0, 0.155), (-146.0, 0.0993), (-40.0, 0.0129)])
+def test_points_that_are_far_apart_lose_no_pair(shift, step):
+    """From 33 nats on e^-x is lost in 1 + e^-x: how far a sum is above its larger part is a whole number, nearly."""
+    rng = np.random.default_rng(0)
+    for size in (32, 1000):
+        p, q = rng.random(size), rng.random(size)
+        low, high, _ = _sum_cells(p, q, shift, step, same=False)
+        assert (low + high).sum() == pytest.approx(p.sum() * q.sum(), rel=1e-13)
+
+
+def test_one_step_with_hardly_any_noise_and_one_with_much():
+    """Delta at epsilon 0 is the total variation, the same in both directions: all but 1 of a half."""
+    run = ja.ScheduledAllocation((1000.0, 0.1), (1, 1))
+    add, remove = (ja.pld(run, direction=direction).delta(0.0) for direction in ("add", "remove"))
+    assert add == pytest.approx(remove, rel=1e-9)
+
+
 def test_far_points_are_added_together():
     """Of ratios that spread over many nats most distances are in few runs; so the work says."""
     cells = np.floor(np.log1p(np.exp(-0.07 * np.arange(1500))) / 0.07).astype(int)

@@ -622,6 +622,21 @@ def test_phases_of_batches() -> None:
     assert ja.delta(together, spent) + excess <= DELTA * (1 + 1e-9)
 
 
+def test_phases_have_batches_of_their_own() -> None:
+    """The noise is not what batches are drawn by: with the same key, two phases would have the same ones."""
+    runs = [ja.PoissonSampled(ja.Gaussian(noise), 0.01, 300) for noise in (1.0, 2.0)]
+    same = [training.batches(run, 1000, 7) for run in runs]
+    own = [training.batches(run, 1000, key) for key, run in enumerate(runs)]
+    other = [same[0], training.batches(ja.PoissonSampled(GAUSSIAN, 0.02, 300), 1000, 7)]
+    for data in (same, [same[0], same[0].microbatches(8)]):
+        with pytest.raises(ValueError, match="phases 0 and 1 have the same batches, drawn with the same key"):
+            training.privacy_spent(_state(3, 2), data, DELTA)
+        with pytest.raises(ValueError, match="phases 0 and 1 have the same batches"):
+            training.private_aggregate(data, l2_norm_clip=1.0, key=0)
+    for data in (own, other):
+        assert training.privacy_spent(_state(3, 2), data, DELTA) > 0.0
+
+
 def test_groups_are_charged_by_cycles() -> None:
     run = RUNS["groups"]
     data = training.batches(run, 1000, 0)
@@ -780,12 +795,20 @@ def test_an_epoch_of_a_million_records_is_quick() -> None:
 # grain
 
 
-def _loader(data: training.Batches) -> Any:
+class _Records:
+    """A sequence of records that worker processes can be sent."""
+
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, i: int) -> Any:
+        return {"x": np.float32(i), "y": np.array([i, 2 * i])}
+
+
+def _loader(data: training.Batches, workers: int = 0, **options: Any) -> Any:
     grain = pytest.importorskip("grain")
-    records = [{"x": np.float32(i), "y": np.array([i, 2 * i])} for i in range(100)]
-    batch = grain.transforms.Batch(data.batch_size)
     return grain.DataLoader(
-        data_source=data.source(records), sampler=data.sampler(), operations=[batch], worker_count=0
+        data_source=data.source(_Records()), sampler=data.sampler(), worker_count=workers, **options
     )
 
 
@@ -817,6 +840,37 @@ def test_grain_loads_shards() -> None:
         assert sorted(held) == sorted(_records(whole[step]))
 
 
+def test_grain_keeps_batches_whole_in_pieces_and_in_any_shards() -> None:
+    """Also if a loader is told the shards that a sampler knows already."""
+    grain = pytest.importorskip("grain")
+    data = training.batches(RUNS["allocation"], 100, 0)
+    for (records, mask), batch in zip(_loader(data.microbatches(16)), data, strict=True):
+        assert mask.shape == records["x"].shape == (-(-data.batch_size // 16), 16)
+        np.testing.assert_array_equal(records["x"][mask], _records(batch))
+    part = training.batches(RUNS["allocation"], 100, 0, shard=(1, 3))
+    told = _loader(part, shard_options=grain.sharding.ShardOptions(1, 3, drop_remainder=True))
+    for (records, mask), batch in zip(told, part, strict=True):
+        np.testing.assert_array_equal(records["x"][mask], _records(batch))
+
+
+def test_grain_keeps_batches_whole_in_several_workers() -> None:
+    """In a process of its own: grain's workers want the flags of absl parsed."""
+    script = """
+import absl.flags, grain, numpy as np, jaxacct as ja
+from jaxacct import training
+absl.flags.FLAGS(["test"])
+if __name__ == "__main__":
+    data = training.batches(ja.RandomAllocation(ja.Gaussian(1.0), 4, num_epochs=3), 100, 0)
+    records = [np.float32(i) for i in range(100)]
+    loader = grain.DataLoader(data_source=data.source(records), sampler=data.sampler(), worker_count=2)
+    loaded = [sorted(held[mask].astype(int).tolist()) for held, mask in loader]
+    assert loaded == [sorted(batch.indices[batch.mask].tolist()) for batch in data], loaded
+    print("whole")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "whole\n", done.stderr[-2000:]
+
+
 def test_grain_reads_batches_as_they_are() -> None:
     grain = pytest.importorskip("grain")
     data = training.batches(RUNS["poisson"], 100, 0)
@@ -832,5 +886,3 @@ def test_a_sampler_needs_its_source() -> None:
         data.source(list(range(99)))
     with pytest.raises(IndexError, match="place="):
         data.sampler()[len(data.sampler())]
-    with pytest.raises(TypeError):  # a source that does not know what padding is
-        list(range(100))[data.sampler()[0].record_key]

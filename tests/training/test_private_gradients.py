@@ -376,6 +376,50 @@ def test_injected_noise_is_compared() -> None:
             training.privacy_spent(state, RUN, DELTA)
 
 
+def test_a_schedule_of_injected_noise_is_refused() -> None:
+    """The state records the last value alone, which here is what is described, and the steps before had less noise."""
+    transform = optax.inject_hyperparams(optax.contrib.differentially_private_aggregate)(
+        l2_norm_clip=1.0, noise_multiplier=optax.linear_schedule(0.3, 1.0, 2), key=jax.random.key(0)
+    )
+    counted = training.count_releases(transform)
+    state = counted.init(PARAMS)
+    for _ in range(4):
+        _, state = counted.update(_gradients(), state)
+    assert state[0].hyperparams["noise_multiplier"] == 1.0
+    table = training.spent_by_count(RUN, DELTA, most_releases=10)
+    for ask in (lambda: training.privacy_spent(state, RUN, DELTA), lambda: table(state)):
+        with pytest.raises(ValueError, match=r"noise_multiplier follows a schedule of optax\.inject_hyperparams"):
+            ask()
+    guarantee = ja.EpsilonDelta(0.1, 1e-9)  # not described by its noise
+    assert training.privacy_spent(state, guarantee, DELTA) > 0.3
+
+
+def test_a_table_knows_injected_noise() -> None:
+    table = training.spent_by_count(RUN, DELTA, most_releases=10)
+    for noise in (1.0, 0.01):
+        transform = optax.inject_hyperparams(optax.contrib.differentially_private_aggregate)(
+            l2_norm_clip=1.0, noise_multiplier=noise, key=jax.random.key(0)
+        )
+        counted = training.count_releases(transform)
+        _, state = counted.update(_gradients(), counted.init(PARAMS))
+        assert math.isfinite(jax.jit(table)(state)) == (noise == 1.0)
+
+
+def test_several_batches_are_not_the_pieces_of_one() -> None:
+    """What `stacked` gives for a scan, or a loader that batches batches, would be one release of them all."""
+    run = ja.PoissonSampled(ja.Gaussian(1.0), 0.05, 20)
+    data = training.batches(run, 100, 0)
+    private = training.private_gradients(lambda w, x: (x @ w) ** 2, data, l2_norm_clip=1.0, key=1)
+    params, features = jnp.zeros(2), np.ones((100, 2), np.float32)
+    for batch in (data.microbatches(4)[0], data.microbatches(data.batch_size)[0], data[0]):
+        private.update((features[batch.indices],), private.init(params), params, mask=batch.mask)
+    several = data.stacked(0, 2)
+    with pytest.raises(
+        ValueError, match=rf"mask of shape \(2, {data.batch_size}\) must be one batch of {data.batch_size} rows"
+    ):
+        private.update((features[several.indices],), private.init(params), params, mask=several.mask)
+
+
 def test_a_state_of_other_noise_loses_count() -> None:
     """Restored into a run that adds less noise than was described: what it reads is not finite, and a guard stops."""
     before, after = _aggregate(RUN), training.budget_guard(_aggregate(ja.Gaussian(0.01)), 100)
@@ -596,6 +640,19 @@ _SHARDED = """
             sharded(functools.partial(taken, vary, transform))(features, transform.init(params), params, mask)
         except ValueError as error:
             assert "must name the mesh axes" in str(error), error
+        else:
+            raise AssertionError("not refused")
+
+    # every device has all records: added up, each would count eight times, with the noise for one
+    for by_hand in (make(None, "data"), make(2, "data")):
+        everywhere = jax.shard_map(
+            lambda features, state, params, mask: by_hand.update((features,), state, params, mask=mask),
+            mesh=mesh, in_specs=(P(), P(), P(), P()), out_specs=P(),
+        )
+        try:
+            everywhere(features, by_hand.init(params), params, mask)
+        except ValueError as error:
+            assert "must name the mesh axes over which records are spread, []" in str(error), error
         else:
             raise AssertionError("not refused")
 """

@@ -308,6 +308,31 @@ def test_accumulated_batches_are_refused_wherever_the_state_is() -> None:
         assert training.privacy_spent(tree, POISSON, DELTA, precision=QUICK) > 0.0
 
 
+def test_a_count_of_updates_around_the_noise_of_accumulated_batches_is_refused() -> None:
+    """40 updates were counted, and 10 releases were made, of four batches each: 40 of one batch would cost less."""
+    words = optax.GradientTransformation(
+        lambda _: (jax.random.PRNGKey(0),), lambda updates, state, _=None: (updates, state)
+    )
+    for noise in (optax.add_noise(1.0, 0.0, key=0), words):
+        accumulated = optax.MultiSteps(noise, 4, use_grad_mean=False).gradient_transformation()
+        for optimizer in (
+            training.count_releases(accumulated),
+            optax.chain(accumulated, training.track_privacy(), optax.sgd(0.1)),
+        ):
+            state = _run(optimizer, 40)
+            assert _counts(state) == [40]
+            for ask in (training.privacy_spent, training.spent_by_count(POISSON, DELTA, most_releases=50)):
+                arguments = (POISSON, DELTA) if ask is training.privacy_spent else ()
+                with pytest.raises(
+                    ValueError, match=r"outside optax\.MultiSteps, and noise is added inside it, with the key"
+                ):
+                    ask(state, *arguments)
+            with pytest.raises(ValueError, match="updates are counted, not releases"):
+                training.budget_guard(optimizer, 50).init(PARAMS)
+    told = _run(training.count_releases(accumulated, batches_per_release=4), 8)
+    assert training.privacy_spent(told, POISSON, DELTA) > training.privacy_spent(_held(4, 2), POISSON, DELTA)
+
+
 def test_a_release_of_several_batches_costs_more_than_one_of_one() -> None:
     """A record joins a release of four batches with probability 1 - .99^4, and may be in it more than once."""
     state = _run(optax.MultiSteps(COUNTED, 4, use_grad_mean=False), 40).inner_opt_state

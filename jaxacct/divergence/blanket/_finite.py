@@ -98,7 +98,7 @@ def _above_all(value: Any, mass: Any, less: Any) -> tuple[Any, Any]:
     height = _stop_loss(value, mass, places, less)
     slope, width = np.diff(height) / np.diff(places), np.diff(places)
     error = 8.0 * ULP * (height[:-1] + height[1:]) / width + 4.0 * ULP * np.abs(slope)
-    total = float(mass.sum()) * (1.0 + 2.0**-44)
+    total = float(mass.sum()) * (1.0 + 2.0**-44 + ULP * len(mass))
     masses = np.diff(np.concatenate([[-total], slope, [0.0]]))
     margin = np.append(error, 0.0) + np.append(0.0, error) + 2.0 * ULP * total * (np.arange(_PLACES) == 0)
     return places, np.maximum(masses, 0.0) + margin
@@ -108,7 +108,8 @@ def _stop_loss(value: Any, mass: Any, places: Any, less: Any = None) -> Any:
     """The largest E(L - k)_+ of any row of `value` at each k of `places` [K]; with `less` rounded up and diminished."""
     if less is None:
         return np.array([rows_times(np.maximum(value - k, 0.0), mass).max() for k in places])
-    return np.array([(rows_times(np.maximum(value - k, 0.0), mass) * (1.0 + 2.0**-44) - less).max() for k in places])
+    up = 1.0 + 2.0**-44 + ULP * len(mass)  # of as many additions, in any order
+    return np.array([(rows_times(np.maximum(value - k, 0.0), mass) * up - less).max() for k in places])
 
 
 def k_ary_law(local_epsilon: float, num_categories: float) -> FiniteLaw | None:

@@ -52,7 +52,8 @@ def _sum_cells(
 
     def positions(base: float, shift: float) -> tuple[NDArray[Any], NDArray[Any]]:
         rise = (base + np.log1p(np.exp(shift - step * distance))) / step
-        cell = np.floor(rise)
+        # it falls by less than 1 from one distance to the next; that its floor falls by 2 is rounding at an integer
+        cell = np.maximum.accumulate(np.floor(rise) + distance) - distance
         return cell, np.clip(np.expm1((rise - cell) * step) / width, 0.0, 1.0)
 
     # for the point of p being the larger one, and for that of q
