@@ -1455,6 +1455,9 @@ ADDED = "tests/training/test_private_gradients.py -k 'noise_is or follows or pha
 RELEASED = "tests/training/test_private_gradients.py -k 'other_noise'"
 NORMAL = "tests/training/test_private_gradients.py -k tails"
 PIECES = "tests/training/test_private_gradients.py -k 'whole_batch or cut_already'"
+EVENTS = "tests/interop/test_interop.py -k 'refused_together or whole_and'"
+NARROW = "tests/curves/test_pld.py -k narrow_numbers"
+HISTOGRAMS = "tests/bounds/test_few_outputs.py -k tiny_probabilities"
 DEVICES = "tests/training/test_private_gradients.py -k eight_devices"
 SEVERAL = "tests/training/test_private_gradients.py -k several_batches"
 INJECTED = "tests/training/test_private_gradients.py -k injected_noise"
@@ -1502,6 +1505,13 @@ _BATCHES = (
     Mutant("training/_release.py", "PrivateAggregateState(new_key", "PrivateAggregateState(state.rng_key", ADDED),
     Mutant("training/_release.py", "/ sizes, jnp.zeros_like(sizes))", "/ sizes, jnp.ones_like(sizes))", ADDED),
     Mutant("training/_release.py", "jnp.where(same, releases", "jnp.where(same | True, releases", RELEASED),
+    Mutant("interop/_accountants.py", "*(mechanism for mechanism, _, _ in releases)", "*()", EVENTS),
+    Mutant("interop/_reading.py", 'checked_whole("count", event.count, 0, 2**53)', "event.count", EVENTS),
+    Mutant("interop/_reading.py", "len(shifts) == len(shares) > 0 and all", "all", EVENTS),
+    Mutant(
+        "curves/_pld.py", "object.__setattr__(self, field, checked", "(lambda *_: None)(self, field, checked", NARROW
+    ),
+    Mutant("papers/girgis/_from_below.py", "if left_out > 0.0:", "if False:", HISTOGRAMS),
     Mutant("training/_private.py", "jnp.pad(leaf, padding)", "jnp.pad(leaf, padding, mode='edge')", PIECES),
     Mutant("training/_private.py", "((over or is_tracked) and over != names)", "(over and over != names)", DEVICES),
     Mutant("training/_release.py", "if shape[1] >= rows and", "if shape[1] > rows and", SEVERAL),

@@ -130,7 +130,7 @@ def dominating_pld(
     for name, values in (("remove", remove), ("add", add)):
         if values.ndim != 1 or values.size == 0 or not np.all((values >= 0) & (values <= 1)):
             raise ValueError(f"{name}={values!r} must be a one-dimensional array of numbers in [0, 1]")
-    checked_number("step", step)
+    step = checked_number("step", step)
     check_positive("step", step)
     side: Direction = checked_choice("direction", direction, *Direction)
     own, other = (np.minimum.accumulate(x) for x in ((remove, add) if side is Direction.REMOVE else (add, remove)))

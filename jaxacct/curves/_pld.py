@@ -55,13 +55,15 @@ class Pld(Mechanism):
     theorem: str = ""
 
     def __post_init__(self) -> None:
-        checked_number("step", self.step)
+        for field in ("step", "offset", "infinite_mass"):  # as doubles: narrower numbers would narrow what they meet
+            object.__setattr__(self, field, checked_number(field, getattr(self, field)))
         check_positive("step", self.step)
-        if not math.isfinite(checked_number("offset", self.offset)):
+        if not math.isfinite(self.offset):
             raise ValueError(f"offset={self.offset} must be finite")
-        if not 0 <= checked_number("infinite_mass", self.infinite_mass) < math.inf:
+        if not 0 <= self.infinite_mass < math.inf:
             raise ValueError(f"infinite_mass={self.infinite_mass} must be >= 0")
-        masses = checked_array("masses", self.masses)
+        masses = checked_array("masses", self.masses).astype(np.float64, copy=False)
+        object.__setattr__(self, "masses", masses)
         if masses.ndim != 1 or masses.size == 0 or not np.all((masses >= 0) & (masses < math.inf)):
             raise ValueError(f"masses={masses!r} must be a one-dimensional array of finite numbers >= 0")
         object.__setattr__(self, "bound", checked_choice("bound", self.bound, Bound.UPPER, Bound.LOWER))
@@ -124,7 +126,7 @@ class Pld(Mechanism):
 
     def epsilon(self, delta: float) -> float:
         """The least epsilon >= 0 at which `self.delta` is at most `delta` in (0, 1), rounded to the safe side."""
-        checked_number("delta", delta)
+        delta = checked_number("delta", delta)
         check_delta("delta", delta)
         upper = self.bound is Bound.UPPER
         if upper and self.infinite_mass * (1.0 + 2.0 * _ROUNDING) >= delta:

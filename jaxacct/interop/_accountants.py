@@ -191,18 +191,27 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
         return super().compose(event, count)
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        releases: list[tuple[Any, int, Any]] = []
+        is_unbounded = False
         for leaf, times in leaves_of(event, count):
             if takes_no_part(leaf):
                 continue
             if releases_everything(leaf):
-                self._is_unbounded |= do_compose and times > 0
+                is_unbounded |= times > 0
                 continue
             mechanism, error = self._read(leaf)
             if error is not None:
                 return error
-            self._is_theirs &= not (do_compose and type(leaf).__name__ in _OURS_ALONE)
-            if do_compose and times > 0 and not mechanism.loses_nothing():
-                self._counts[mechanism] = self._counts.get(mechanism, 0) + times
+            releases.append((mechanism, times, leaf))
+        if in_one_relation((*self._counts, *(mechanism for mechanism, _, _ in releases))) is None:
+            message = "reports and records that another may replace do not compose here: account for them apart"
+            return _Error(event, message)
+        if do_compose:  # all parts or none: an error that is found now would not reach the caller
+            self._is_unbounded |= is_unbounded
+            for mechanism, times, leaf in releases:
+                self._is_theirs &= type(leaf).__name__ not in _OURS_ALONE
+                if times > 0 and not mechanism.loses_nothing():
+                    self._counts[mechanism] = self._counts.get(mechanism, 0) + times
         return None
 
     @property
@@ -222,11 +231,7 @@ class CertifiedAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc
             return None, _Error(event, str(reason))
         if found is None and error is not None:
             return None, error
-        found = own if found is None else found
-        if in_one_relation((*self._counts, found)) is None:
-            message = "reports and records that another may replace do not compose here: account for them apart"
-            return None, _Error(event, message)
-        return found, None
+        return own if found is None else found, None
 
     def get_epsilon(self, target_delta: float) -> float:
         """The certified epsilon of everything composed; at a delta of 0, the largest privacy loss, inf if unknown."""

@@ -13,6 +13,7 @@ import attr
 from dp_accounting import dp_event  # type: ignore[import-untyped]
 
 from jaxacct._types import NeighboringRelation
+from jaxacct._validate import checked_whole
 from jaxacct.mechanisms import (
     Composed,
     ContinuousPair,
@@ -48,9 +49,13 @@ _BASES = (
 
 
 def leaves_of(event: Any, count: int = 1) -> Iterator[tuple[Any, int]]:
-    """The events of a composition with their counts, without those that do nothing."""
+    """The events of a composition with their counts, without those that do nothing.
+
+    Raises:
+      ValueError: if a count is not a whole number.
+    """
     if isinstance(event, dp_event.SelfComposedDpEvent):
-        yield from leaves_of(event.event, count * event.count)
+        yield from leaves_of(event.event, count * checked_whole("count", event.count, 0, 2**53))
     elif isinstance(event, dp_event.ComposedDpEvent):
         for part in event.events:
             yield from leaves_of(part, count)
@@ -102,7 +107,7 @@ def _selected(event: Any) -> Any:
 
 def _response(event: Any) -> RandomizedResponse:
     """The truth is reported with probability 1 - p + p/k: odds of 1 + k (1 - p) / p against each other answer."""
-    prob, count = float(event.noise_parameter), int(event.num_buckets)
+    prob, count = float(event.noise_parameter), checked_whole("num_buckets", event.num_buckets, 1, 2**53)
     if not 0.0 < prob <= 1.0:
         raise ValueError(f"event={event!r}: noise_parameter={prob} must be in (0, 1]")
     return RandomizedResponse(up(math.log1p(count * (1.0 - prob) / prob), 64), count)
@@ -357,8 +362,8 @@ def takes_no_part(event: Any) -> bool:
         ("truncated_batch_size", 0),
         ("dataset_size", 0),
     )  # or there is nothing to reveal
-    shifts = zip(getattr(event, "sensitivities", (1,)), getattr(event, "sampling_probs", (1,)), strict=False)
-    if all(shift == 0 or share == 0 for shift, share in shifts):
+    shifts, shares = getattr(event, "sensitivities", (1,)), getattr(event, "sampling_probs", (1,))
+    if len(shifts) == len(shares) > 0 and all(0 in pair for pair in zip(shifts, shares, strict=True)):
         return True
     return any(getattr(event, field, None) == value for field, value in nobody)
 

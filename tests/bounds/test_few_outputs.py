@@ -16,6 +16,7 @@ from jaxacct.bounds import discrete
 from jaxacct.bounds.allocation._decomposition import decomposition_delta
 from jaxacct.bounds.discrete import has_types, types_delta
 from jaxacct.divergence.clones._profile import ProfileEnds, clones_delta
+from jaxacct.papers import girgis
 from jaxacct.papers.clones import _pairs as clones_blocks
 from jaxacct.papers.clones._pairs import block_delta
 from jaxacct.papers.girgis._from_below import histogram_law
@@ -223,6 +224,27 @@ def test_histograms_without_common_support():
     assert math.isclose(found.upper, math.log(2.0), rel_tol=1e-12)
     with pytest.raises(ValueError, match="histograms"):
         histogram_law(np.full((100, 8), 1 / 8))
+
+
+@pytest.mark.parametrize(("local", "n"), [(8.0, 93), (8.0, 94), (8.0, 120), (4.0, 186)])
+def test_histograms_of_probabilities_below_the_doubles(local, n):
+    """Of binary responses: what was possible and no double counted as impossible, and the divergence as infinite."""
+    told = 1.0 / (1.0 + math.exp(-local))
+    ones, zeros = [told, 1.0 - told], [1.0 - told, told]
+    (found,) = histogram_rdp(np.array([ones] + [zeros] * (n - 1)), np.array([zeros] * n), orders=(2.0,))
+    known = girgis.response_rdp(n, local, orders=[2.0])
+    assert known.lower[0] * (1 - 1e-9) <= found.lower <= found.upper <= known.upper[0] * (1 + 1e-9)
+
+
+def test_histograms_of_tiny_probabilities():
+    laws = [np.array([[tiny, 1.0]] * 2) for tiny in (1e-200, 1e-300)]
+    (found,) = histogram_rdp(*laws, orders=(10.0,))
+    p, q = ([2 * mp.log(tiny), mp.log(2 * tiny), mp.mpf(0)] for tiny in (mp.mpf(1e-200), mp.mpf(1e-300)))
+    truth = float(mp.log(sum(mp.exp(10 * a - 9 * b) for a, b in zip(p, q, strict=True))) / 9)
+    assert found.lower <= truth <= found.upper < 1.1 * truth
+    (found,) = histogram_rdp(np.array([[1e-9, 1 - 1e-9]] * 40), np.array([[1e-12, 1 - 1e-12]] * 40), orders=(2.0,))
+    assert found.lower <= 3.9999e-5
+    assert 3.98e-5 <= found.upper < math.inf
 
 
 # Blocks of clones

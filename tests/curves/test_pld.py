@@ -1,5 +1,6 @@
 """Privacy loss distributions: certified on both sides, against closed forms, enumeration and direct convolution."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -916,3 +917,22 @@ def test_a_dominated_distribution_of_reports_is_nowhere_above_their_profile(loca
         found = np.array([below.delta(x) for x in epsilons])
         assert np.all(found <= above * (1.0 + 1e-12) + 1e-300), resolution
     assert found[0] >= 0.97 * above[0]
+
+
+def test_narrow_numbers_are_taken_as_the_doubles_that_they_are():
+    """A float32 narrows the doubles that it meets: sums of such masses were below what they bound."""
+    loss = ja.pld(ja.Gaussian(1.0))
+    for kind in (np.float16, np.float32):
+        for delta in (1e-3, 0.01, 0.1):
+            assert loss.epsilon(kind(delta)) == loss.epsilon(float(kind(delta)))
+    narrow = dataclasses.replace(loss, masses=loss.masses.astype(np.float32), infinite_mass=np.float32(1e-9))
+    wide = dataclasses.replace(
+        narrow, masses=np.asarray(narrow.masses, np.float64), infinite_mass=float(np.float32(1e-9))
+    )
+    assert narrow.masses.dtype == np.float64
+    assert ja.compose(narrow, 100).delta(1.0) == ja.compose(wide, 100).delta(1.0)
+    assert narrow.delta(4.0) == wide.delta(4.0)
+    profile = ja.delta(ja.Gaussian(2.0), float(np.float32(0.01)) * np.arange(514))
+    assert ja.dominating_pld(np.float32(0.01), profile, profile, "remove").delta(4.0) >= ja.delta(ja.Gaussian(2.0), 4.0)
+    listed = ja.Pld(0.0, 0.1, [0.5, 0.5], 0.0, ja.Bound.UPPER, ja.Direction.REMOVE)
+    assert listed.delta(0.0) == pytest.approx(0.5 * -math.expm1(-0.1), rel=1e-12)

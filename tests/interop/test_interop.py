@@ -493,6 +493,35 @@ def test_randomized_response_in_both_of_its_adjacencies(prob: float, count: int)
     assert with_others.get_epsilon(1e-5) >= ja.epsilon(ja.Gaussian(2.0), 1e-5)
 
 
+def test_parts_of_one_event_that_do_not_compose_are_refused_together() -> None:
+    """The parts were looked at one by one, and all but the first left out: 0.052 where 20 is lost."""
+    sampled = dpa.PoissonSampledDpEvent(0.01, dpa.GaussianDpEvent(2.0))
+    for other in (dpa.ZCDpEvent(5.0), dpa.RandomizedResponseDpEvent(0.1, 5)):
+        for parts in ([sampled, other], [other, dpa.SelfComposedDpEvent(sampled, 100)]):
+            event = dpa.ComposedDpEvent(parts)
+            accountant = interop.CertifiedAccountant(REPLACE_ONE)
+            assert not accountant.supports(event)
+            with pytest.raises(dpa.UnsupportedEventError, match="do not compose here"):
+                accountant.compose(event)
+            assert accountant.get_epsilon(1e-6) == 0.0
+
+
+def test_counts_are_whole_and_of_any_size() -> None:
+    noise, several = dpa.GaussianDpEvent(1e6), dpa.SelfComposedDpEvent
+    wide = several(several(noise, np.int32(100_000)), np.int32(100_000))
+    assert interop.from_dp_event(wide).counts == (10**10,)
+    for count in (-3, 0.5):
+        for event in (several(noise, count), dpa.ComposedDpEvent([noise, several(noise, count)])):
+            with pytest.raises(ValueError, match=f"count={count} must be a whole number"):
+                interop.from_dp_event(event)
+    with pytest.raises(dpa.UnsupportedEventError, match=r"num_buckets=2\.7"):
+        interop.CertifiedAccountant(REPLACE_ONE).compose(dpa.RandomizedResponseDpEvent(0.1, 2.7))
+    for lists in (([0.0, 5.0], [1.0]), ([5.0], []), ([], [])):  # of different lengths, or of nothing: not without loss
+        assert not interop.CertifiedAccountant().supports(
+            _named("MixtureOfGaussiansDpEvent", standard_deviation=1.0, sensitivities=lists[0], sampling_probs=lists[1])
+        )
+
+
 @pytest.mark.parametrize("count", [2, 3, 7, 1000])
 @pytest.mark.parametrize("prob", [1e-9, 0.1, 0.3, 0.7, 0.9, 0.99, 0.9999, 1 - 1e-9, 1.0])
 def test_randomized_responses_are_pairs_that_lose_no_less(prob: float, count: int) -> None:

@@ -34,7 +34,7 @@ def _worst_case(
     epsilon: jax.Array, step_epsilon: jax.Array, count: jax.Array, window: int
 ) -> tuple[jax.Array, jax.Array]:
     """(`optimal_log_delta`, its derivative in epsilon), each [L]; the derivative only steers a search."""
-    valid = (step_epsilon > 0) & (count >= 1) & (epsilon >= 0)
+    valid = (step_epsilon > 0) & (step_epsilon < 709.0) & (count >= 1) & (epsilon >= 0)  # e^step is a double
     step, times = xp.where(valid, step_epsilon, 1.0), xp.where(valid, count, 1.0)
     bad, good = 1.0 / (1.0 + xp.exp(step)), 1.0 / (1.0 + xp.exp(-step))
     last = xp.ceil(stop_gradient(0.5 * (times - epsilon / step)))  # its term is 0, or it would round to one

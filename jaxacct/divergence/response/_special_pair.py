@@ -134,6 +134,6 @@ def exponential_log_moment(
     for k in range(18, 2, -1):  # e^y - 1 - y = y^2/2 (1 + y/3 (1 + y/4 (..)))
         series = 1.0 + z / k * series
     big = xp.where(small, 1.0, y)
-    value = xp.where(small, log1p(0.5 * z * z * series), big + log1p(-big * xp.exp(-big)))
+    value = xp.where(small, log1p(0.5 * z * z * series), big + log1p(-xp.minimum(big, 800.0) * xp.exp(-big)))
     # largest at y = 1/2, where y + log1p(..) cancels to a quarter of y: 14 ULP by y's 7, 27 by the sum, one
     return up(num_clients * value, 48)

@@ -106,7 +106,8 @@ def _power_term(power: jax.Array, x: jax.Array, ratio: jax.Array | float) -> _Te
 
 def least_rdp_lanes(order: jax.Array, epsilon: jax.Array, delta: jax.Array) -> jax.Array:
     """`least_rdp`, broadcast, by `log_least_excess`."""
-    return down(softplus(log_least_excess(order, epsilon, delta)) / (order - 1.0), 12)  # softplus 9, and a quotient
+    found = down(softplus(log_least_excess(order, epsilon, delta)) / (order - 1.0), 12)  # softplus 9, and a quotient
+    return jnp.where(jnp.isnan(found), 0.0, found)  # where an atom underflows
 
 
 def optimal_epsilon_lanes(order: jax.Array, rdp: jax.Array, log_delta: jax.Array) -> jax.Array:

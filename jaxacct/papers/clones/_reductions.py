@@ -48,7 +48,9 @@ def subsampled(guarantee: LogGuarantee, sampling_prob: jax.Array) -> LogGuarante
 
     With a' = 1 + q (a - 1), D_a'((1-q) P_0 + q P_1 || (1-q) P_0 + q Q_1) is q D_a(P_1 || (1 - a'/a) P_0 + (a'/a) Q_1).
     """
-    epsilon = up(log1p(sampling_prob * xp.expm1(guarantee.epsilon)), _ULPS)
+    # nothing is lost if nobody is drawn, whatever e^epsilon is
+    growth = xp.where(sampling_prob > 0, xp.expm1(guarantee.epsilon), 0.0)
+    epsilon = up(log1p(sampling_prob * growth), _ULPS)
     log_delta = log_up(guarantee.log_delta + log_up(xp.log(sampling_prob), 4.0), 2.0)
     return LogGuarantee(xp.minimum(epsilon, guarantee.epsilon), xp.minimum(log_delta, 0.0))
 

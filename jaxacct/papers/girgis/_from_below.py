@@ -20,7 +20,9 @@ from jaxacct._types import Ends
 from jaxacct.divergence.kernels import LARGEST, response_log_excess, response_window
 from jaxacct.papers._asking import Floats, non_negative, orders_of, plain, shuffle_of, whole_orders
 from jaxacct.papers.girgis._ternary_response import ternary_response_renyi, ternary_window
-from jaxacct.special import ULP, down, log1p, sinh, softplus, up, xp
+from jaxacct.special import LEAST_NORMAL, ULP, down, log1p, sinh, softplus, up, xp
+
+_TINY = 1e-140  # a local epsilon whose square is a double: smaller ones lose no more than it
 
 
 def response_renyi(
@@ -32,9 +34,10 @@ def response_renyi(
     `response_window`, of the largest order a, or of 1 - a with `reverse`.
     """
     powers = tuple(1.0 - a if reverse else float(a) for a in orders)
-    logs = response_log_excess(num_reports, local_epsilon, powers=powers, window=window)
+    is_tiny = (local_epsilon > 0) & (local_epsilon < _TINY)
+    logs = response_log_excess(num_reports, xp.where(is_tiny, _TINY, local_epsilon), powers=powers, window=window)
     scale = 1.0 / (xp.asarray(orders, xp.float64)[:, None] - 1.0)
-    lower = down(softplus(logs.lower) * scale, 16)
+    lower = xp.where(is_tiny, 0.0, down(softplus(logs.lower) * scale, 16))
     return Ends(lower, up(softplus(logs.upper) * scale, 16))
 
 
@@ -93,11 +96,11 @@ def lower_rdp_lanes(
 MOST_CELLS = 2**22  # histograms of one law, 32 MiB; larger ones are refused
 
 
-def histogram_law(reports: NDArray[np.float64]) -> NDArray[np.float64]:
+def histogram_law(reports: NDArray[Any]) -> NDArray[Any]:
     """Probabilities [n + 1, .., n + 1] of the counts of all values but the last, each to 2 n ulp relative unless tiny.
 
     Args:
-      reports: float64 [n, B], the law of each report.
+      reports: float64 [n, B], the law of each report; or bool, which of its values are possible, for which counts are.
 
     Raises:
       ValueError: if there are more than 2^22 cells.
@@ -105,7 +108,7 @@ def histogram_law(reports: NDArray[np.float64]) -> NDArray[np.float64]:
     n, num_values = reports.shape
     if (n + 1) ** (num_values - 1) > MOST_CELLS:
         raise ValueError(f"reports: {n} on {num_values} values make more than {MOST_CELLS} histograms")
-    law = np.zeros((n + 1,) * (num_values - 1))
+    law = np.zeros((n + 1,) * (num_values - 1), reports.dtype)
     law[(0,) * law.ndim] = 1.0
     for report in reports:
         grown = law * report[-1]
@@ -125,10 +128,19 @@ def histogram_rdp_lanes(
     The rounding error of (a - 1) D = log sum P^a Q^(1-a), about 2^-50 a (n B + |log r|), is allowed for on either side.
     """
     p, q = histogram_law(first).ravel(), histogram_law(second).ravel()
-    seen = p > 0
-    p, q = p[seen], q[seen]
-    if np.any(q == 0):
+    # which histograms are possible, though their probability may be no normal double
+    seen, known = histogram_law(first > 0).ravel(), histogram_law(second > 0).ravel()
+    if np.any(seen & ~known):
         return [Ends(math.inf, math.inf)] * len(orders)
+    usable = (p >= LEAST_NORMAL) & (q >= LEAST_NORMAL)
+    # of the others: their probability under P, and the log of the largest P/Q of any histogram
+    left_out = math.fsum(np.maximum(p[seen & ~usable], LEAST_NORMAL)) * (1.0 + ULP * 4.0 * first.size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steepest = float(np.log(np.where(first > 0, first / second, 0.0)).max(axis=1).sum())
+    steepest += 2.0**-40 * (1.0 + abs(steepest))
+    p, q = p[usable], q[usable]
+    if not p.size:
+        return [Ends(0.0, math.inf)] * len(orders)
     log_p, log_q = np.log(p), np.log(q)
     log_ratio, sizes = log_p - log_q, np.abs(log_p) + np.abs(log_q)
     found = []
@@ -141,7 +153,11 @@ def histogram_rdp_lanes(
         # n steps of B products and sums in both laws, to powers of a in all; logarithms by 4 ULP, each by its share
         by_logs = 8.0 * (order - 1.0) * float(terms @ sizes) / total
         slack = ULP * (8.0 * order * first.size + 16.0 + by_logs + 8.0 * (abs(top) + abs(value)))
-        found.append(Ends(max(0.0, (value - slack) / (order - 1.0)), (value + slack) / (order - 1.0)))
+        high = value + slack
+        if left_out > 0.0:
+            high = float(np.logaddexp(high, math.log(left_out) + (order - 1.0) * steepest))
+            high += 2.0**-45 * (1.0 + abs(high) + order * steepest)
+        found.append(Ends(max(0.0, (value - slack) / (order - 1.0)), high / (order - 1.0)))
     return found
 
 
@@ -273,7 +289,8 @@ def histogram_rdp(first: ArrayLike, second: ArrayLike, *, orders: ArrayLike) -> 
 
     the exact value, bracketed, of one direction for one pair of data sets; its lower end is a lower bound for the
     mechanism. The rounding error of (a - 1) D is absolute, so that small divergences lose digits. The value is inf if
-    an outcome is possible under the first data set only. Real orders a > 1.
+    an outcome is possible under the first data set only. Outcomes of probabilities below 2.2e-308 are left out of the
+    lower end, and counted in the upper one with the largest ratio of any. Real orders a > 1.
 
     Args:
       first, second: float [n, B], the law of each of n reports on B values, under the two data sets.
