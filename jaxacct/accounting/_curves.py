@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxacct import _trees
 from jaxacct._jax import jax
 from jaxacct._precision import KernelByStructure, Rounding, float64_kernel
 from jaxacct._types import Bound, Direction, NeighboringRelation
@@ -199,6 +200,8 @@ def pld(
     """
     mechanism = in_relation(mechanism, neighboring_relation)
     check_scalars(mechanism)
+    # as Python numbers: sums and exponentials of narrower ones are narrower, and of narrow integers wrap around
+    mechanism = _trees.map_leaves(lambda leaf: np.asarray(leaf).item(), mechanism)
     checked_number("resolution", resolution)
     check_positive("resolution", resolution)
     checked_number("tail", tail)

@@ -25,6 +25,8 @@ def flattened(mechanism: Mechanism) -> list[tuple[Mechanism, Any]]:
     for part, count in mechanism.parts():
         if part is mechanism:
             return [(mechanism, count)]
+        if isinstance(count, np.ndarray | np.generic):  # products of narrow integers would wrap around
+            count = count.astype(np.float64)
         found += [(leaf, times * count) for leaf, times in flattened(part)]
     return found
 

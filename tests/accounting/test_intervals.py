@@ -324,3 +324,19 @@ def test_deltas_below_what_tails_leave_are_looked_at_again():
     found = ja.delta_interval(ja.PoissonSampled(ja.Gaussian(1.0), 1.24e-4, 2), 2.68, precision=0.05)
     assert found.lower <= truth <= found.upper < 1.05 * found.lower
     assert truth < 1e-30
+
+
+def test_counts_and_fields_of_narrow_numbers_do_not_wrap_around():
+    """Products of counts in the integers of an array: epsilon was 0, or far below its lower end."""
+    one = ja.PoissonSampled(ja.Gaussian(50.0), 0.01, 10)
+    for n in (np.full(4, 200, np.uint8), np.full(4, 70_000, np.int32), np.full(4, 65_536, np.int32)):
+        least = ja.epsilon_interval(ja.Composed(ja.Composed(one, int(n[0])), int(n[0])), 1e-6).lower
+        assert least > 0.5
+        assert np.all(ja.epsilon(ja.Composed(ja.Composed(one, n), n), 1e-6) >= least)
+    c = 2**32
+    with pytest.warns(ja.OrderEdgeWarning):
+        assert ja.delta(ja.Composed(ja.Composed(ja.PoissonSampled(ja.Gaussian(1e8), 0.1, 10), c), c), 1.0) > 0.99
+    replaced = ja.ReplaceOne(ja.DiscreteLaplace(1e-2, np.uint8(200)))
+    assert ja.pld(replaced).epsilon(1e-6) >= 3.9999
+    n = np.uint8(200)
+    assert ja.pld(ja.Composed(ja.Composed(one, n), n)).epsilon(1e-6) > 0.51
