@@ -1458,6 +1458,13 @@ PIECES = "tests/training/test_private_gradients.py -k 'whole_batch or cut_alread
 EVENTS = "tests/interop/test_interop.py -k 'refused_together or whole_and'"
 NARROW = "tests/curves/test_pld.py -k narrow_numbers"
 HISTOGRAMS = "tests/bounds/test_few_outputs.py -k tiny_probabilities"
+ACCOUNTED = "tests/training/test_batches.py -k as_many_as"
+TRACED = "tests/mechanisms/test_mechanisms.py -k traced_counts"
+ROWS = "tests/mechanisms/test_mechanisms.py -k divided_by_their_sums"
+RARE = "tests/divergence/test_one_sampled.py -k 'no_double or such_rates'"
+SHARES = "tests/bounds/test_allocation_more.py -k 'add_up or largest_loss'"
+UNDER = "tests/bounds/test_answers_by_laws.py -k masses_below"
+BEYOND = "tests/bounds/test_shuffled_batches.py -k 37_standard"
 DEVICES = "tests/training/test_private_gradients.py -k eight_devices"
 SEVERAL = "tests/training/test_private_gradients.py -k several_batches"
 INJECTED = "tests/training/test_private_gradients.py -k injected_noise"
@@ -1512,6 +1519,23 @@ _BATCHES = (
         "curves/_pld.py", "object.__setattr__(self, field, checked", "(lambda *_: None)(self, field, checked", NARROW
     ),
     Mutant("papers/girgis/_from_below.py", "if left_out > 0.0:", "if False:", HISTOGRAMS),
+    Mutant("mechanisms/_sampling.py", "if self.last_batch is not None:", "if False:", ACCOUNTED),
+    Mutant("mechanisms/_composed.py", "if is_traced(self):", "if False:", TRACED),
+    Mutant("divergence/_one_sampled_step.py", "if epsilon < 1.0:", "if epsilon < 1e9:", RARE),
+    Mutant(
+        "divergence/allocation/_laplace.py",
+        "xp.maximum(t - done, 0.0) / t",
+        "xp.maximum(t - done, 1e-16 * t) / t",
+        SHARES,
+    ),
+    Mutant(
+        "bounds/allocation/_exact.py", "math.log1p(steps_done / left)", "-math.log1p(-steps_done / num_steps)", SHARES
+    ),
+    Mutant("divergence/law/_given.py", "np.maximum(under, LEAST_NORMAL)", "under", UNDER),
+    Mutant("divergence/batches/_one_step.py", "min(x, 37.0)", "x if x < 37.0 else 99.0", BEYOND),
+    Mutant(
+        "mechanisms/_local_randomizers.py", "rows = rows / np.array([[math.fsum(row)] for row in rows])", "pass", ROWS
+    ),
     Mutant("training/_private.py", "jnp.pad(leaf, padding)", "jnp.pad(leaf, padding, mode='edge')", PIECES),
     Mutant("training/_private.py", "((over or is_tracked) and over != names)", "(over and over != names)", DEVICES),
     Mutant("training/_release.py", "if shape[1] >= rows and", "if shape[1] > rows and", SEVERAL),

@@ -13,7 +13,7 @@ from jaxacct._types import Ends
 from jaxacct.bounds._line_choice import Choice
 from jaxacct.divergence._inversion import Line, LineMoments, delta_ends, epsilon_ends
 from jaxacct.divergence.allocation._grid import Real
-from jaxacct.special import ULP, down, up
+from jaxacct.special import LEAST_NORMAL, ULP, down, up
 
 
 def padded(found: Any, fall: Real, decay: Real) -> tuple[Real, ...]:
@@ -92,7 +92,7 @@ def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dro
     line = Line(*arrays)
     if query is Query.DELTA:
         found: Any = delta_ends(line, moments, target)
-        upper = up(up(np.exp(found.upper), 8) + dropped, 4)
+        upper = up(up(np.maximum(np.exp(found.upper), LEAST_NORMAL), 8) + dropped, 4)
         return Ends(down(np.exp(found.lower), 8), np.minimum(upper, 1.0))
     size, excess = np.asarray(moments.log_modulus[0]), choice.order - 1.0
 
@@ -102,6 +102,8 @@ def solved(choice: Choice, moments: LineMoments, query: Query, target: Real, dro
     found = at(np.log(target), np.maximum(choice.epsilon, 1e-300))
     if not np.any(dropped):
         return Ends(found.lower, found.upper)
-    less = np.log(np.maximum(target * (1.0 - 2.0**-50) - dropped, 1e-300))
+    left = target * (1.0 - 2.0**-50) - dropped
+    less = np.log(np.maximum(left, LEAST_NORMAL))
     start = np.where(np.isfinite(found.upper), found.upper, (size - less) / excess)
-    return Ends(found.lower, at(less, np.maximum(start, 1e-300)).upper)
+    upper = at(less, np.maximum(start, 1e-300)).upper
+    return Ends(found.lower, np.where(left >= LEAST_NORMAL, upper, np.inf))

@@ -81,7 +81,7 @@ class Steps:
             return self
         some = object.__new__(Steps)
         some.families, some.dropped, some._variance = self.families, self.dropped[lanes], self._variance[lanes]
-        some._kinds = [kind.at(lanes) for kind in self._kinds]
+        some._kinds = [kind for kind in (kind.at(lanes) for kind in self._kinds) if len(kind.lane)]
         some._tolerance = self._tolerance[lanes]
         return some
 

@@ -24,14 +24,20 @@ def number(text: str) -> int | float:
     try:
         return int(text)
     except ValueError:
-        return float(text)
+        return _not_lost(text, float(text))
+
+
+def _not_lost(text: str, value: float) -> float:
+    if value == 0.0 and re.search("[1-9]", re.split("[eE]", text)[0]):
+        raise argparse.ArgumentTypeError(f"invalid number value: {text!r}: it is not 0, and too small for a double")
+    return value
 
 
 def _exact_percent(text: str) -> float:
     """The double nearest to a hundredth of the number before the percent sign."""
     try:
-        return float(decimal.Decimal(text.removesuffix("%").strip()) / 100)
-    except decimal.InvalidOperation:
+        return _not_lost(text, float(decimal.Decimal(text.removesuffix("%").strip()) / 100))
+    except (decimal.InvalidOperation, decimal.Overflow):
         raise ValueError(text) from None
 
 

@@ -69,6 +69,8 @@ def _sized_shuffle(sizes: Sizes) -> dict[str, Any]:
 def _shuffled_batches(values: Mapping[str, Any]) -> Mechanism:
     has_rest, steps = values.get("has_rest", False), values["num_steps"]
     last = values.get("last_batch") or (LastBatch.SHORT if has_rest else LastBatch.FULL)
+    if "has_rest" in values and not has_rest:
+        last = LastBatch.FULL  # these sizes leave nothing over
     if has_rest and last is LastBatch.DROPPED:
         steps = steps - 1
     return ShuffledBatches(Gaussian(values["noise_multiplier"]), steps, values["num_epochs"], last)

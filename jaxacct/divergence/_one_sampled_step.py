@@ -32,7 +32,10 @@ def one_step_delta(profile: Profile, prob: float, direction: Direction, epsilon:
         return Ends(0.0, 1.0)
     grown = math.expm1(epsilon)
     if direction is Direction.REMOVE:
-        log_threshold = math.log1p(grown / prob)
+        if epsilon < 1.0:
+            log_threshold = math.log1p(grown / prob)
+        else:  # the quotient may be no double
+            log_threshold = epsilon - math.log(prob) + math.log1p((prob - 1.0) * math.exp(-epsilon))
         return Ends(
             down(prob * profile(log_threshold, is_upper=False), 8),
             product_outward(prob, profile(log_threshold, is_upper=True), up=True),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxacct._jax import Array, jnp
+from jaxacct._precision import is_traced
 from jaxacct._types import NeighboringRelation
 from jaxacct._validate import python_number
 from jaxacct.mechanisms._base import Mechanism, Parts, description
@@ -112,7 +113,10 @@ class Composed(Mechanism):
         noises = [part.noise_multiplier for part in self.mechanisms]
         if any(number is None or number is UNKNOWN for number in (*noises, *self.counts)):
             return self
-        return Gaussian(_together(noises, self.counts))
+        together = _together(noises, self.counts)
+        if is_traced(self):  # traced counts out of range cannot raise, and would be lost here
+            together = jnp.where(self.in_domain(), together, jnp.nan)
+        return Gaussian(together)
 
     def describe(self) -> str:
         return " + ".join(f"{count:.0f} x ({part.describe()})" for part, count in self.parts())

@@ -34,6 +34,14 @@ _LARGEST_COUNT = 2.0**53  # every whole number up to this is a double
 _NUMBERS = (numbers.Real, np.ndarray, np.generic, Array)
 _PLAIN = (int, float)
 
+
+def _whole(held: Any) -> Any:
+    """`held`, a whole number of NumPy or JAX as one of Python, whose products do not wrap around."""
+    if type(held) in _PLAIN or isinstance(held, Tracer) or not isinstance(held, np.generic | np.ndarray | Array):
+        return held
+    return int(held) if held.ndim == 0 and np.issubdtype(held.dtype, np.integer) else uncut(held)
+
+
 Part = Any  # a description, or a tuple of them; their classes are built on this module
 
 
@@ -155,7 +163,7 @@ class FieldSpec:
 
     def as_numbers(self, held: Any) -> Any:
         """`held`, with lists and objects that convert themselves to arrays (a pandas Series) as NumPy arrays."""
-        held = tuple(map(uncut, held)) if self.is_several and isinstance(held, tuple) else uncut(held)
+        held = tuple(map(_whole, held)) if self.is_several and isinstance(held, tuple) else _whole(held)
         if self.is_several or type(held) in _PLAIN or isinstance(held, (*_NUMBERS, str)) or held is UNKNOWN:
             return held
         if not (isinstance(held, list | tuple) or hasattr(held, "__array__")) or isinstance(held, Tracer):

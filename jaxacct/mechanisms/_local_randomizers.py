@@ -1,5 +1,6 @@
 """What one user does to a datum before it is sent."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from jaxacct._precision import is_traced
 from jaxacct._validate import checked_array, checked_whole
 from jaxacct.mechanisms._base import Randomizer, description
 from jaxacct.mechanisms._fields import Privacy, count, fixed, non_negative, positive, probability
+from jaxacct.special import shown
 
 
 @description
@@ -211,6 +213,7 @@ class FiniteRandomizer(Randomizer):
             raise ValueError(
                 f"probabilities={self.probabilities!r} must be two or more rows of one length that each sum to 1"
             )
+        rows = rows / np.array([[math.fsum(row)] for row in rows])  # which may miss 1 by 1e-9
         object.__setattr__(self, "probabilities", tuple(map(tuple, rows.tolist())))
 
     def _rows(self) -> NDArray[Any]:
@@ -238,7 +241,7 @@ class FiniteRandomizer(Randomizer):
         return float(min(1.0, (2.0 * rows[0] / pair).min()) * (1.0 - 2.0**-50))
 
     def describe(self) -> str:
-        return f"each of local epsilon {self.local_epsilon:.4g}, by its output probabilities"
+        return f"each of local epsilon {shown(self.local_epsilon)}, by its output probabilities"
 
     def loses_nothing(self) -> bool:
         return self.local_epsilon == 0

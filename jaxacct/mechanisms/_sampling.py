@@ -59,8 +59,8 @@ class Sets(Sampling):
     @classmethod
     def of(cls, num_steps: Any, num_selected: Any = 1, num_epochs: Any = 1, steps_done: Any = None) -> "Sets":
         """`num_epochs` epochs; if `steps_done` is given, only the first `steps_done` steps of the only one."""
-        length = num_steps * num_epochs if steps_done is None else steps_done
-        return cls(int(num_steps), int(length), float(num_selected / num_steps), int(num_selected))
+        length = int(num_steps) * int(num_epochs) if steps_done is None else int(steps_done)
+        return cls(int(num_steps), length, float(num_selected / num_steps), int(num_selected))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Orders(Sampling):
     @classmethod
     def of_any(cls, num_steps: Any, num_epochs: Any, last_batch: LastBatch) -> "Orders":
         """`num_epochs` epochs of `num_steps` steps each, for any number of records."""
-        return cls(int(num_steps), int(num_steps * num_epochs), 1.0 / float(num_steps), None, last_batch)
+        return cls(int(num_steps), int(num_steps) * int(num_epochs), 1.0 / float(num_steps), None, last_batch)
 
     def of_records(self, number: int) -> "Orders":
         if self.num_records not in (None, number):
@@ -129,7 +129,12 @@ class Orders(Sampling):
         return self.size_for(self.num_records or 0)
 
     def cut(self, num_steps: int) -> "Orders":
-        """The same sampling with any number of steps: where an order is cut changes nothing about it."""
+        """The same order of reports cut into any number of steps: each report has its own noise, wherever it is.
+
+        Batches have theirs each, and how many there are is part of what is accounted for.
+        """
+        if self.last_batch is not None:
+            return super().cut(num_steps)  # type: ignore[return-value]
         length = self.length // self.period * num_steps
         return dataclasses.replace(self, period=num_steps, length=length, rate=1.0 / num_steps)
 

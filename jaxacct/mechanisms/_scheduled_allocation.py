@@ -93,4 +93,4 @@ class ScheduledAllocation(Mechanism):
 
     @property
     def releases_per_epoch(self) -> int:
-        return int(sum(self.num_steps))
+        return sum(map(int, self.num_steps))

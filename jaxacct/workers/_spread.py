@@ -179,6 +179,8 @@ class Spread:
                 return
             if len(self._tasks) >= _AHEAD * self._num_workers():
                 return
+            while self._again and self._again[0] not in self._open:  # a late task has answered it
+                self._again.popleft()
             numbers = (
                 [self._again.popleft()] if self._again else list(itertools.islice(self._fresh, self._num_chunks()))
             )

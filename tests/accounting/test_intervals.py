@@ -340,3 +340,11 @@ def test_counts_and_fields_of_narrow_numbers_do_not_wrap_around():
     assert ja.pld(replaced).epsilon(1e-6) >= 3.9999
     n = np.uint8(200)
     assert ja.pld(ja.Composed(ja.Composed(one, n), n)).epsilon(1e-6) > 0.51
+
+
+def test_batches_that_mix_rate_1_with_others():
+    rates = np.array([0.01, 0.02, 0.05, 1.0])
+    together = ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), rates, 5000), 10.0)
+    alone = [ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), rate, 5000), 10.0) for rate in rates]
+    assert together == pytest.approx(alone, rel=1e-6)
+    assert ja.delta(ja.PoissonSampled(ja.Gaussian(1.0), 1.0, 1), 50.0) > 0.0  # 1e-536, and not 0

@@ -280,3 +280,12 @@ def test_reports_outside_the_range_of_laws(programs):
     assert (found <= most * (1.0 + 1e-14)).all()
     assert (found[:-1] >= most[:-1]).all()
     assert np.array_equal(deltas, [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+
+
+def test_masses_below_the_doubles_are_not_lost_inside_jit():
+    """A loss of 599 of mass 1e-48: under the other distribution its mass is no normal double."""
+    rare = 1e-48
+    pair = ja.DiscretePair((1.0, rare), (1.0, rare * math.exp(-599.0)))
+    for count in (1, 2):
+        inside = jax.jit(lambda c: ja.epsilon(ja.Composed((pair,), (c,)), 1e-50))(count)
+        assert inside >= 598.98

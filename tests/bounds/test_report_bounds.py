@@ -323,3 +323,22 @@ def test_a_density_that_is_none_of_these_is_refused(log_density, said):
 def test_the_accuracy_of_a_density_is_small(accuracy):
     with pytest.raises(ValueError, match="accuracy="):
         ja.DensityReports(lambda z: -np.abs(z), 2.0, accuracy)
+
+
+@pytest.mark.filterwarnings("ignore::jaxacct.PrecisionWarning")
+def test_rounds_that_lose_next_to_nothing():
+    """Delta at 0 is below the target: there is one knot. Or outputs have nothing in common, and there is no spread."""
+    for run, delta in (
+        (ja.CheckIn(ja.FiniteRandomizer([[0.6, 0.4], [0.4, 0.6]]), 100, 1e-10, 2), 1e-2),
+        (ja.CheckIn(ja.LocalRandomizer(1e-12), 1000, 0.5, 3), 1e-6),
+        (ja.Shuffled(ja.LaplaceReports(1e8), 10**9, 3), 1e-2),
+        (ja.CheckIn(ja.FiniteRandomizer([[1, 0], [0, 1]]), 3, 0.1), 0.5),
+        (ja.CheckIn(ja.FiniteRandomizer([[0.5, 0.5, 0], [0, 0, 1]]), 1000, 0.01), 0.05),
+        (ja.CheckIn(ja.LaplaceReports(1.0, 2), 101, 0.0), 1e-6),
+    ):
+        assert ja.epsilon(run, delta) == 0.0
+
+
+def test_the_most_reports():
+    found = ja.epsilon_interval(ja.Shuffled(ja.LocalRandomizer(299.0), 2**53), 0.5)
+    assert 0.0 < found.lower <= found.upper <= 299.0

@@ -407,3 +407,18 @@ def test_smaller_epsilons_that_are_looked_at_are_smaller():
     least = profile._least_place(epoch, 2.0, ja.Direction.REMOVE)[1]
     epsilon = math.nextafter(least, 0.0)
     assert 0.5 * epsilon < profile._least_place(epoch, epsilon, ja.Direction.REMOVE)[1] <= epsilon
+
+
+def test_epsilon_at_the_delta_of_epsilon_0():
+    for run in (
+        ja.ShuffledBatches(ja.Gaussian(0.3), 2),
+        ja.ShuffledBatches(ja.Gaussian(0.4), 10),
+        ja.ReplaceOne(ja.ShuffledBatches(ja.Gaussian(0.5), 3)),
+    ):
+        assert ja.epsilon(run, ja.delta(run, 0.0)) <= 1e-9
+
+
+def test_outputs_beyond_37_standard_deviations_are_counted():
+    run = ja.ShuffledBatches(ja.Gaussian(2.0), num_steps=1000, last_batch="dropped")
+    assert ja.delta(run, 18.65) >= 1.1934e-302
+    assert ja.epsilon(run, 1e-303) > 18.65

@@ -68,6 +68,24 @@ def test_shuffled_batches_of_sizes(capsys):
     assert "must be full, short or dropped" in capsys.readouterr().err
 
 
+def test_sizes_that_leave_nothing_over_leave_out_nobody(capsys):
+    sizes = ("--noise-multiplier", "2", "--dataset-size", "1000", "--batch-size", "100", "--epochs", "1")
+    for last in ("dropped", "short", "full"):
+        said = ("--last-batch", last, "--delta", "1e-6", "--json")
+        found = json.loads(run(capsys, "epsilon", "shuffled-batches", *sizes, *said))
+        assert found["epsilon"] == ja.epsilon(ja.ShuffledBatches(ja.Gaussian(2.0), 10), 1e-6)
+
+
+@pytest.mark.parametrize("rate", ["1e-400", "1e-400%", "1e999999999%"])
+def test_numbers_that_no_double_holds_are_refused(rate, capsys):
+    """A rate of 1e-400 was read as 0, at which nothing is lost."""
+    given = ("--noise-multiplier", "1", "--num-steps", "10", "--epsilon", "1", "--sampling-prob", rate)
+    with pytest.raises(SystemExit) as ended:
+        main(["delta", "poisson", *given])
+    assert ended.value.code == 2
+    assert "--sampling-prob" in capsys.readouterr().err
+
+
 def test_printed_numbers_are_rounded_up(capsys):
     text = run(capsys, "epsilon", "gaussian", "--noise-multiplier", "3", "--delta", "1e-5", *QUICK)
     printed = float(text.split()[2])

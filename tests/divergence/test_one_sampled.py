@@ -153,3 +153,14 @@ def test_what_reads_profiles_has_it_too() -> None:
     assert float(emptied(1.0)) == pytest.approx(ja.epsilon(_step(1.0, 0.02), DELTA), rel=1e-3)
     quick = ja.epsilon(_step(np.array([1.0, 2.0]), 0.02), DELTA, precision=math.inf)
     assert quick == pytest.approx([ja.epsilon(_step(s, 0.02), DELTA) for s in (1.0, 2.0)], rel=1e-9)
+
+
+@pytest.mark.parametrize(("release", "epsilon"), [(ja.Gaussian(0.02), 580.0), (ja.Laplace(1 / 900), 590.0)])
+def test_rates_so_small_that_the_threshold_is_no_double(release, epsilon):
+    """Delta is nearly the rate; (e^epsilon - 1) / q overflowed, and nothing seemed to be lost."""
+    assert ja.delta(ja.PoissonSampled(release, 1e-60, 1), epsilon) == pytest.approx(1e-60, rel=1e-3)
+
+
+@pytest.mark.parametrize(("prob", "delta", "truth"), [(1e-100, 1e-101, 1082.83), (1e-300, 1e-301, 622.31)])
+def test_epsilon_at_such_rates(prob, delta, truth):
+    assert ja.epsilon(ja.PoissonSampled(ja.Gaussian(0.02), prob, 1), delta) == pytest.approx(truth, abs=0.01)

@@ -370,3 +370,24 @@ def test_the_local_epsilon_of_rows_that_nearly_agree(first: float, moved: float)
         exact = max(abs(mpmath.log(mpmath.mpf(p) / mpmath.mpf(q))) for p, q in zip(*rows, strict=True))
         assert exact <= ja.FiniteRandomizer(rows).local_epsilon <= exact * (1 + 2.0**-48)
         assert ja.epsilon(ja.Shuffled(ja.FiniteRandomizer(rows), 1), 1e-40) >= exact * (1 - mpmath.mpf(10) ** -20)
+
+
+@pytest.mark.parametrize("count", [-4, 0, 0.5])
+def test_traced_counts_out_of_range_inside_a_sampled_release_are_noticed(count):
+    """The parts become one Gaussian release, in which a negative count would undo others."""
+    for sampled in (
+        lambda part: ja.PoissonSampled(part, 0.01, 100),
+        lambda part: ja.RandomAllocation(part, 100),
+    ):
+        asked = jax.jit(lambda c, make=sampled: ja.epsilon(make(ja.Composed([GAUSSIAN, GAUSSIAN], [c, 5])), 1e-6))
+        assert asked(count) == np.inf
+        assert np.isfinite(asked(1))
+
+
+def test_rows_of_a_randomizer_are_divided_by_their_sums():
+    """They may miss 1 by 1e-9; the local epsilon is that of what is used everywhere."""
+    near = 4e-10
+    rows = [[0.6 * (1 - near), 0.4 * (1 - near)], [0.3 * (1 + near), 0.7 * (1 + near)]]
+    randomizer = ja.FiniteRandomizer(rows)
+    assert np.log(2.0) <= randomizer.local_epsilon <= np.log(2.0) + 1e-15
+    assert "local epsilon 0.6932" in randomizer.describe()

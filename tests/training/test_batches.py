@@ -637,6 +637,27 @@ def test_phases_have_batches_of_their_own() -> None:
         assert training.privacy_spent(_state(3, 2), data, DELTA) > 0.0
 
 
+def test_batches_are_as_many_as_are_accounted_for() -> None:
+    """One release of everybody was charged as one epoch of a thousand batches: 0.13 where 2.25 is true."""
+    run = ja.ShuffledBatches(ja.Gaussian(2.0), num_steps=1000)
+    for steps in (1, 10):
+        with pytest.raises(ValueError, match=f"num_steps={steps} must be 1000"):
+            training.batches(training.Epoch(run, num_steps=steps), num_records=1000, key=0)
+    assert len(training.batches(training.Epoch(run, num_steps=1000), num_records=1000, key=0)) == 1000
+
+
+def test_numbers_of_steps_in_narrow_integers_do_not_wrap_around() -> None:
+    """66,000 steps were 464: an epoch of so many was accounted for as one of 66,000."""
+    noises = (1.0, 2.0)
+    for kind in (np.uint16, np.int32):
+        run = ja.ScheduledAllocation(noises, tuple(np.array([40_000, 26_000], kind)))
+        assert run.num_steps == (40_000, 26_000)
+        assert len(training.batches(run, num_records=464, key=0)) == 66_000
+    run = ja.RandomAllocation(GAUSSIAN, np.uint8(100), num_epochs=np.uint8(10))
+    assert len(training.batches(run, num_records=100, key=0)) == 1000
+    assert run.poisson_at_same_rate().num_steps == 1000
+
+
 def test_groups_are_charged_by_cycles() -> None:
     run = RUNS["groups"]
     data = training.batches(run, 1000, 0)

@@ -36,8 +36,8 @@ def _profile(noise_multiplier: float, num_steps: int, steps_done: int, direction
 
 def _largest_loss(num_steps: int, steps_done: int) -> float:
     """The largest loss in the add direction, rounded up: -log(1 - n/t), since X is at least 1 - n/t."""
-    share = steps_done / num_steps
-    return up(-math.log1p(-share), 32) if share < 1.0 else math.inf
+    left = num_steps - steps_done  # exact, as 1 - n/t is not
+    return up(math.log1p(steps_done / left), 32) if left > 0 else math.inf
 
 
 def _left_tail(noise_multiplier: float, num_steps: int, steps_done: int, epsilon: float) -> float:

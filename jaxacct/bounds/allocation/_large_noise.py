@@ -155,7 +155,10 @@ def _bracket(
     pair = Ends(down(mu, 6), max(up(mu, 6), LEAST_NORMAL))
     with np.errstate(all="ignore"):
         factor_at = functools.partial(_factor, noise, steps, selected, epochs)
-        found = (_epsilon if query is Query.EPSILON else _delta)(target, pair, factor_at)
+        try:
+            found = (_epsilon if query is Query.EPSILON else _delta)(target, pair, factor_at)
+        except OverflowError:  # where it says nothing
+            return dict(at.known)
     return {d: Ends(max(known.lower, found.lower), min(known.upper, found.upper)) for d, known in at.known.items()}
 
 

@@ -61,7 +61,8 @@ def blanket_helps(mechanism: Any) -> bool:
     dimension = getattr(mechanism.mechanism, "dimension", 1)
     if not is_scalar(mechanism) or dimension in (1, None):
         return True
-    return users_of(mechanism)[0] <= _SOME or float(mechanism.mechanism.noise_multiplier) < _SMALL
+    noise = getattr(mechanism.mechanism, "noise_multiplier", 0.0)  # other reports have a blanket alone
+    return users_of(mechanism)[0] <= _SOME or float(noise) < _SMALL
 
 
 Answers = Callable[[Any, Query, float, float], float]

@@ -176,8 +176,10 @@ def _log_difference(v: jax.Array, phases: Phases) -> jax.Array:
         part = s * (count / t)
         near = near + softplus(d + part + 2.0**-50 * (16.0 + part))
         log_phi = log_phi + log_sum_exp(xp.stack([d, -part]))
-        done = done + count / t
-    log_phi = log_phi - s * xp.maximum(1.0 - done, 0.0)
+        done = done + count
+    log_phi = log_phi - s * (
+        xp.maximum(t - done, 0.0) / t
+    )  # of counts: of shares that add up to less than 1 some is left
     log_phi = log_phi + 2.0**-50 * (64.0 + 8.0 * xp.abs(log_phi))
     gap = s + log_phi + 2.0**-50 * (16.0 + 2.0 * s)
     far = log_phi + log1mexp(-xp.maximum(gap, 2.0**-60))

@@ -97,7 +97,7 @@ def _both(
 
 def _tail(x: float) -> float:
     """P(N > x), rounded up."""
-    return float(np.exp(log_normal_tail(np.array([x])))[0]) * (1.0 + 2.0**-36) if x < 37.0 else 0.0
+    return float(np.exp(log_normal_tail(np.array([min(x, 37.0)])))[0]) * (1.0 + 2.0**-36)
 
 
 class _Half(NamedTuple):

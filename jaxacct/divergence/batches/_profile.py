@@ -230,6 +230,8 @@ def falling_root(
     value = profile(start)
     if value <= delta and start == 0.0:
         return Ends(0.0, 0.0)
+    if value > delta and high <= start:  # that `high` suffices is known otherwise
+        return Ends(0.0, high)
     low, high = (start, high) if value > delta else (0.0, start)
     before = (start, height(value))
     point = min(guess, 0.9 * high) if value <= delta or guess > start else 0.5 * (low + high)
@@ -264,6 +266,8 @@ class Knots(NamedTuple):
 
     def on_grid(self, step: float) -> NDArray[np.float64]:
         """Bounds at multiples of `step` up to the last knot, on chords in e^epsilon, which lie above the profile."""
+        if len(self.epsilon) == 1:
+            return np.minimum(self.delta, 1.0)
         grid = step * np.arange(math.ceil(float(self.epsilon[-1]) / step) + 1)
         at = np.clip(np.searchsorted(self.epsilon, grid, side="right") - 1, 0, len(self.epsilon) - 2)
         left, right = self.epsilon[at], self.epsilon[at + 1]

@@ -147,7 +147,8 @@ def round_epsilon(run: Round, goal: float, high: float) -> float:
     elif not high < LARGEST:
         most = next((e for e in _TRIED if profile(e) <= goal), high)
     step = law.at(0.0)
-    spread = math.sqrt(run.prob * float((step.mass * np.square(step.value)).sum()) / run.num_users)
+    # to begin with; 0 where outputs have nothing in common
+    spread = max(math.sqrt(run.prob * float((step.mass * np.square(step.value)).sum()) / run.num_users), 1e-300)
     return min(_root(profile, goal, spread, most), high) if most < LARGEST else high
 
 

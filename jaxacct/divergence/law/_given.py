@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jaxacct.divergence.law._law import Law
+from jaxacct.special import LEAST_NORMAL
 
 _FARTHEST = 600.0  # nats: beyond, e^loss and the masses beside it are no doubles
 _ROUNDED = 1.0 + 2.0**-40  # masses: exponents of at most `_FARTHEST` by ULPs of themselves, shares and products
@@ -43,7 +44,9 @@ def given_law(losses: NDArray[Any], masses: NDArray[Any], infinite_mass: float, 
     mass = np.pad(mass, (0, num - mass.shape[0]))
     blur = np.full(num, 2.0**-49 * float(np.abs(losses).max()))
     mass = mass * (_ROUNDED + 2.0 * blur)
-    y, under = (-place, mass) if is_add else (place, mass * np.exp(-place))
+    under = mass if is_add else mass * np.exp(-place)
+    # compiled programs take what is no normal double for 0, and would lose what P has there
+    y, under = -place if is_add else place, np.where(mass > 0.0, np.maximum(under, LEAST_NORMAL), 0.0)
     return Law(np.stack([y, under, blur]), np.full(2, beyond))
 
 

@@ -89,8 +89,8 @@ def _side(of: _Setting, sign: float, near: float, far: float) -> _Side | None:
     mass, carried = np.ones(num + 1), 1.0
     for low in range(0, num, _BLOCK):
         high = min(low + _BLOCK, num)
-        quotients = np.arange(left - low, left - high + 0.5, -1.0)
-        quotients /= np.arange(n - left + low + 1.0, n - left + high + 0.5)
+        steps = np.arange(float(high - low))
+        quotients = (left - low - steps) / (n - left + low + 1.0 + steps)
         quotients *= math.exp(-sign * of.local)
         shares = np.cumprod(quotients) * carried
         mass[low + 1 : high + 1] = shares * (1.0 - 2.0**-49 * np.arange(low + 3.0, high + 2.5))
