@@ -101,7 +101,7 @@ def engine_route(
             wide[i] = any(issubclass(w.category, PrecisionWarning) for w in caught)
             is_estimate = any(issubclass(w.category, EstimateWarning) for w in caught)
             if is_estimate or (method is None and not epsilon[i] - low <= _CLOSE * low):
-                widths[i] = _WIDE if precision is None else precision
+                widths[i] = _WIDE if precision is None or math.isinf(precision) else precision
         return Answered(epsilon, {"wide": wide}, widths)
 
     return route

@@ -128,11 +128,11 @@ class SweptQuestion:
 
     def settings(self) -> dict[str, Any]:
         """Everything besides the grid that determines the answers, as JSON."""
-        leaves, structure = _trees.flatten(with_fields(self.mechanism, dict.fromkeys(self.paths.values(), UNKNOWN)))
+        described = with_fields(self.mechanism, dict.fromkeys(self.paths.values(), UNKNOWN))
         return {
             "version": __version__,
-            "mechanism": str(structure),
-            "numbers": ["swept" if x is UNKNOWN else float(x) for x in leaves],
+            "mechanism": repr(_trees.map_leaves(lambda _: UNKNOWN, described)),  # the same with and without JAX
+            "numbers": ["swept" if x is UNKNOWN else float(x) for x in _trees.leaves(described)],
             "quantity": self.quantity,
             "target": self.target,
             "method": self.method,

@@ -342,3 +342,10 @@ def test_rounds_that_lose_next_to_nothing():
 def test_the_most_reports():
     found = ja.epsilon_interval(ja.Shuffled(ja.LocalRandomizer(299.0), 2**53), 0.5)
     assert 0.0 < found.lower <= found.upper <= 299.0
+
+
+def test_sums_that_no_double_holds_fall_back_on_the_local_epsilon():
+    steep, quartic = ja.DensityReports(lambda z: -(abs(z) ** 3), 0.5), ja.DensityReports(lambda z: -(z**4), 1.2)
+    rare = ja.FiniteRandomizer([[1.0 - 1e-160, 1e-160], [0.5, 0.5]])
+    for run in (ja.Shuffled(steep, 10**6), ja.Shuffled(quartic, 10**12), ja.Shuffled(rare, 3)):
+        assert 0.0 < ja.epsilon(run, 1e-6) < 400.0

@@ -337,3 +337,10 @@ def test_several_epochs_by_the_engines():
     assert sigma < 0.98 * calibrate(
         allocation(None, 1000, 1, 10), "noise_multiplier", 0.6, 1e-6, method="decomposition"
     )
+
+
+def test_quick_answers_that_come_from_brackets_are_searched_to_the_end():
+    """The tolerance of the search followed the precision, which is inf: it stopped where it began."""
+    run = ja.ZeroOut(ja.TruncatedPoisson(ja.Gaussian(None), 0.01, 1000, 12, 20))
+    found = ja.calibrate(run, "noise_multiplier", 1.0, 1e-5, precision=math.inf)
+    assert found == pytest.approx(1.39986, rel=1e-3)

@@ -196,6 +196,11 @@ def test_a_file_of_another_sweep_is_refused(tmp_path):
     with pytest.raises(ValueError, match="holds another sweep: numbers="):
         sweep(ja.RandomAllocation(ja.Gaussian(None), None, 1, 2), GRID, out=out, resume=True, **SMALL)
     assert out.read_bytes() == data
+    there = json.loads(out.with_suffix(out.suffix + ".json").read_text())["mechanism"]
+    assert there == (  # the text of JAX's trees is another where JAX was imported
+        "RandomAllocation(mechanism=Gaussian(noise_multiplier=unknown), num_steps=unknown, num_selected=unknown, "
+        "num_epochs=unknown)"
+    )
     out.write_bytes(data.replace(b"\n1.25,", b"\n1.26,", 1))
     with pytest.raises(ValueError, match="row 3 is not one of this sweep"):
         sweep(ALLOCATION, GRID, out=out, resume=True, **SMALL)

@@ -42,6 +42,7 @@ _DECAY = 45.0  # natural logarithms by which moments have fallen where nodes end
 _LOST = 1e-4  # share of the answer by which clipping raises it there
 _FINE = 0.01  # the lattice's step where only some nodes are evaluated, over the deviation of a step
 _SAMPLES = (10, 18)  # log2 of the number of points at which a moment beyond those nodes is sampled first
+_MOST = 1e150  # of a value, whose square is a double
 _LEAST_VARIANCE = 1e-250  # smaller ones, and quotients by them, are near the end of the doubles
 _APART, _FINER, _CLOSE = 16.0, 8.0, 0.1  # how far apart, in deviations of a term; then how much nearer; and till when
 
@@ -56,6 +57,8 @@ def positive_sum(first: Atoms, steps: AtomSteps, log_goal: float) -> float:
     """
     count, weight = steps.most_steps, float(first.mass.sum())
     often = min(1.0 / steps.blank, steps.terms) * (1.0 + 2.0**-40)
+    if not all(float(np.abs(law.value).max(initial=0.0)) < _MOST for law in (first, steps.law)):
+        return math.inf
     few, rough = _on_few(first, 0.0), _on_few(steps.law, 0.0)
     drift = max(-count * float((rough.mass * rough.value).sum()), 0.0)
     size = np.abs(np.concatenate([rough.value, few.value]))
@@ -200,6 +203,8 @@ def _planned(first: Atoms, steps: AtomSteps, order: float, log_goal: float, log_
         jumps = steps.most_steps * shares.sum(1)
         log_moment = np.log(lead.sum(1)) + log_psi((shares - law.mass).sum(1), steps)
         bound = log_moment - 2.0 * np.log(orders)
+        if not np.any(bound < np.inf):
+            return None
         best, least = float(np.nanmin(bound)), int(np.nanargmin(bound))
         variance = steps.most_steps * float((shares[least] * law.value**2).sum())
         variance += float((lead[least] * first.value**2).sum() / lead[least].sum())
@@ -277,7 +282,7 @@ def _by_transform(first: Atoms, steps: AtomSteps, plan: _Plan, size: int) -> flo
 
 def _by_nodes(first: Atoms, steps: AtomSteps, plan: _Plan) -> float:
     """The sum over the first nodes of a lattice one by one, plus an upper bound on all others."""
-    law, count, c, goal = steps.law, steps.most_steps, plan.order, math.exp(plan.log_goal)
+    law, count, c, goal = steps.law, steps.most_steps, plan.order, math.exp(min(plan.log_goal, 700.0))
     often = min(1.0 / steps.blank, steps.terms) * float(first.mass.sum())
     top = _end_of(law.value, law.mass * count * often, _LOST * goal)
     bottom = -_end_of(-law.value, law.mass * count, _LOST / c)

@@ -18,7 +18,7 @@ from jaxacct.special import ULP, rows_times
 MOST_LOCAL = 60.0  # local epsilon up to which k-ary randomized response is handled here
 _MOST_VALUES = 1e5  # the most pairs times outputs that are considered
 # These affect cost and tightness only.
-_LEAST = 1e-200  # a probability below which an output counts as one that is never given
+_LEAST = 1e-140  # a probability below which an output counts as one that is never given: squares of ratios are doubles
 _FEW_VALUES = 300  # pairs times outputs up to which a pair that is above all others is sought
 _PLACES = 600  # number of places at which the law above all pairs has masses
 _ROUNDED = 8.0 * ULP  # of a row's probabilities over their sum, of their ratios, and of sums
