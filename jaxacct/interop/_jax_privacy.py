@@ -213,7 +213,8 @@ def _fixed_batch(asked: _Asked) -> Any:
 
 def _users(asked: _Asked) -> Any:
     """The base strategy, with users in place of records: whatever their examples, each user is sampled by itself."""
-    return _mechanism_of(asked._replace(strategy=asked.strategy.base_strategy))
+    base = asked._replace(strategy=asked.strategy.base_strategy)
+    return _reader_of(base)(base)
 
 
 def _owners(asked: _Asked) -> Any:
@@ -259,10 +260,11 @@ _STRATEGIES: dict[str, tuple[frozenset[str], frozenset[str], Callable[[_Asked], 
 }
 
 
-def _mechanism_of(asked: _Asked) -> Any:
+def _reader_of(asked: _Asked) -> Any:
+    """The function that reads a strategy of this class; raises ValueError if its class or fields are not known here."""
     name = type(asked.strategy).__name__
     if name == "MultiOwnerMinSepSampling" and hasattr(asked.strategy, "user_maxpart"):  # no dataclass
-        return _owners(asked)
+        return _owners
     if name not in _STRATEGIES or not dataclasses.is_dataclass(asked.strategy):
         raise _refused(asked, f"{name} is none of {', '.join(_STRATEGIES)}")
     fields, newer, mechanism = _STRATEGIES[name]
@@ -270,7 +272,7 @@ def _mechanism_of(asked: _Asked) -> Any:
     if found - newer != fields:
         differing = ", ".join(sorted((found - newer) ^ fields))
         raise _refused(asked, f"its fields are not those of jax_privacy as it is known here ({differing})")
-    return mechanism(asked)
+    return mechanism
 
 
 def _banded(strategy: Any, noise: BandedNoise) -> Any:
@@ -281,7 +283,7 @@ def _banded(strategy: Any, noise: BandedNoise) -> Any:
             f"strategy={strategy!r} has no analysis here with correlated noise: ask its BandedNoise for "
             "min_separation(min_sep), with the min_sep that it was made with, and put that into ZeroOut"
         )
-    if strategy.iterations != noise.num_steps:
+    if getattr(strategy, "iterations", noise.num_steps) != noise.num_steps:
         raise ValueError(f"strategy={strategy!r} must have the {noise.num_steps} iterations of the noise")
     if getattr(strategy, "truncated_batch_size", None) is not None:
         raise ValueError(f"strategy={strategy!r}: truncated batches have no analysis here with correlated noise")
@@ -369,6 +371,7 @@ def from_jax_privacy(
             "record by any other has no analysis here"
         )
     if isinstance(noise_multiplier, BandedNoise):
+        _reader_of(_Asked(strategy, 1.0, num_examples, neighboring_relation))
         kind = getattr(getattr(strategy, "partition_type", None), "name", "INDEPENDENT")
         is_split = kind != "INDEPENDENT" and strategy.cycle_length > 1
         if is_split and neighboring_relation is _ADD_OR_REMOVE:
@@ -377,4 +380,5 @@ def from_jax_privacy(
                 "neighboring_relation=NeighboringRelation.REPLACE_SPECIAL (zero-out)"
             )
         return _banded(strategy, noise_multiplier)
-    return _mechanism_of(_Asked(strategy, float(noise_multiplier), num_examples, neighboring_relation))
+    asked = _Asked(strategy, float(noise_multiplier), num_examples, neighboring_relation)
+    return _reader_of(asked)(asked)

@@ -214,7 +214,7 @@ def test_no_delta_below_the_normal_doubles_has_a_lower_end(epsilon):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ja.PrecisionWarning)
             found = ja.delta_interval(run, epsilon)
-        assert found.lower == found.analysis_lower == 0.0 < found.upper < 2.2250738585072014e-308
+        assert found.lower == found.analysis_lower == 0.0 < found.upper <= 2.2250738585072014e-308
 
 
 def test_no_epsilon_at_a_target_below_the_normal_doubles_has_a_lower_end():

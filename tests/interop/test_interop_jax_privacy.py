@@ -315,6 +315,15 @@ def test_unknown_fields_and_subclasses_are_refused(strategies: Any) -> None:
     newer = dataclasses.make_dataclass("BallsInBinsSampling", ["iterations", "cycle_length", "with_replacement"])
     with pytest.raises(ValueError, match="with_replacement"):
         from_jax_privacy(newer(10, 5, True), 1.0)
+    noise = correlated.BandedNoise((1.0, 0.5), 4.0, num_steps=10)
+    for strategy, reason in [
+        (subclass(10, 5), "Sorted is none of"),
+        (newer(10, 5, True), "with_replacement"),
+        (strategies.UserSelectionStrategy(strategies.BallsInBinsSampling(10, 5)), "has no analysis here"),
+        (object(), "object is none of"),
+    ]:
+        with pytest.raises(ValueError, match=reason):
+            from_jax_privacy(strategy, noise)
 
 
 @pytest.mark.parametrize("noise_multiplier", [0.0, -1.0, math.inf])
