@@ -108,6 +108,7 @@ CHECK_RESPONSE = "tests/divergence/test_check_in_response.py"
 CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
 LEAST = "tests/bounds/test_check_in.py -k least"
 ESTIMATION = "tests/test_estimation.py"
+CALIBRATED = "tests/calibration/test_calibration.py -k law"
 SPECIAL = "tests/special/test_special.py"
 TAILS = "tests/divergence/test_threshold_test.py -k tails"
 CALLED = "tests/accounting/test_on_host.py"
@@ -563,6 +564,8 @@ _ANSWERS = (
     Mutant(
         "estimation.py", "scale * unit_mean, num_samples, error_prob", "scale * unit_mean, num_samples, 0.9", ESTIMATION
     ),
+    Mutant("calibration/_traced.py", "*lanes, value=value", "*lanes", CALIBRATED),
+    Mutant("calibration/__init__.py", "[traced if leaf is None", "[field.start if leaf is None", CALIBRATED),
     Mutant("special/_roots.py", "xp.where(good, xp.minimum(x, high), high)", "xp.minimum(x, high)", SPECIAL),
 )
 

@@ -74,7 +74,7 @@ class Audit:
         """
         mechanism = in_relation(mechanism, neighboring_relation)
         certified = self.interval(mechanism)
-        percent = f"{100.0 * self.confidence:g} %"
+        percent = f"{100.0 * self.confidence:.12g} %"
         rows = [
             ("run", mechanism.describe()),
             ("adjacency", mechanism.relation.value),

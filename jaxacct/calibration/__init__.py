@@ -17,7 +17,7 @@ from jaxacct.answering._question import directions_of
 from jaxacct.calibration._batch import PointBatch, batch_of, field_of, flattened
 from jaxacct.calibration._search import Affordable
 from jaxacct.calibration._solve import Solve, SolveMeasure, solved_apart
-from jaxacct.calibration._traced import calibrate_traced
+from jaxacct.calibration._traced import asked_of, calibrate_traced
 from jaxacct.measures import Advantage, Measure
 from jaxacct.mechanisms._after import after, keys_after
 from jaxacct.mechanisms._base import Mechanism
@@ -179,12 +179,12 @@ def _traced(
 ) -> Any:
     field = field_of(mechanism, keys)
     leaves, structure = flattened(mechanism, keys)
-    probe = _trees.unflatten(structure, [field.start if leaf is None else leaf for leaf in leaves])
-    # whichever argument is traced, the methods are those of traced questions
+    # whichever argument is traced, the methods are those of traced questions; and nothing is known of the unknown
     traced = next(x for x in (target_delta, target_epsilon, *leaves) if is_traced(x))
+    probe = _trees.unflatten(structure, [traced if leaf is None else leaf for leaf in leaves])
     asked = Question(probe, Query.EPSILON, traced, directions, math.inf, method)
     steps = [step.method for step in plan(asked)]
-    methods = tuple(dict.fromkeys(m for m in steps if isinstance(m, LaneMethod)))
+    methods = tuple(asked_of(m, probe) for m in dict.fromkeys(steps) if isinstance(m, LaneMethod))
     if not methods:
         raise ValueError(f"method={method!r} needs concrete numbers: omit it inside jit, vmap or grad")
     return calibrate_traced(mechanism, keys, field, target_epsilon, target_delta, methods, directions)

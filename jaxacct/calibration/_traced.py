@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxacct import _trees
 from jaxacct._jax import jax, jnp
@@ -20,16 +20,28 @@ from jaxacct.special import solve_decreasing
 _LEAST = 1e-300  # an epsilon or delta below it counts as this where its logarithm is taken
 
 
-def _epsilon_of(method: LaneMethod, mechanism: Mechanism, delta: jax.Array) -> jax.Array:
-    """One method's epsilon, as it is computed for traced arguments."""
+class Asked(NamedTuple):
+    """A method with its static arguments, as (name, value)."""
+
+    method: LaneMethod
+    static: tuple[tuple[str, Any], ...]
+
+
+def asked_of(method: LaneMethod, mechanism: Mechanism) -> Asked:
+    """A method as it is asked about `mechanism`, whose unknown and traced numbers are tracers."""
     static = method.statics(mechanism)
     if isinstance(method, RenyiMethod):
         static["orders"] = traced_orders(method)
-    return value_on_lanes(method, mechanism, Query.EPSILON, delta, **static)[0]
+    return Asked(method, tuple(static.items()))
+
+
+def _epsilon_of(asked: Asked, mechanism: Mechanism, delta: jax.Array) -> jax.Array:
+    """One method's epsilon, as it is computed for traced arguments."""
+    return value_on_lanes(asked.method, mechanism, Query.EPSILON, delta, **dict(asked.static))[0]
 
 
 def _excess_by_methods(
-    methods: Sequence[LaneMethod],
+    methods: Sequence[Asked],
     directions: Sequence[Direction],
     mechanism: Mechanism,
     epsilon: jax.Array,
@@ -39,7 +51,7 @@ def _excess_by_methods(
     asked = {i: _epsilon_of(m, mechanism, delta) for i, m in enumerate(methods)}
     worst = jnp.zeros_like(delta)
     for direction in directions:
-        usable = [asked[i] for i, m in enumerate(methods) if direction in m.directions]
+        usable = [asked[i] for i, m in enumerate(methods) if direction in m.method.directions]
         if usable:
             worst = jnp.maximum(worst, functools.reduce(jnp.minimum, usable))
     return jnp.log(jnp.maximum(worst, _LEAST)) - jnp.log(epsilon)
@@ -50,7 +62,7 @@ def _kernel(
     structure: Any,
     unknown: int,
     field: FieldSpec,
-    methods: tuple[LaneMethod, ...],
+    methods: tuple[Asked, ...],
     directions: tuple[Direction, ...],
 ) -> Kernel:
     grows = field.best > field.worst
@@ -64,17 +76,16 @@ def _kernel(
             """The mechanism, from what grows with privacy: the logarithm of the unknown, or its negative."""
             return _trees.unflatten(structure, [*fields[:unknown], jnp.exp(sign * private), *fields[unknown:]])
 
-        def excess(private: jax.Array, *params: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def value(private: jax.Array, *params: jax.Array) -> jax.Array:
             *fields, target_epsilon, target_delta = params
+            args = mechanism(private, fields), target_epsilon, target_delta
+            least = _excess_by_methods(methods, directions, *args)
+            return jnp.where(jnp.isnan(least), jnp.inf, least)
 
-            def value(p: jax.Array) -> jax.Array:
-                args = mechanism(p, fields), target_epsilon, target_delta
-                least = _excess_by_methods(methods, directions, *args)
-                return jnp.where(jnp.isnan(least), jnp.inf, least)
+        def excess(private: jax.Array, *params: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return jax.jvp(lambda p: value(p, *params), (private,), (jnp.ones_like(private),))
 
-            return jax.jvp(value, (private,), (jnp.ones_like(private),))
-
-        found = solve_decreasing(excess, lowest, highest, *lanes)
+        found = solve_decreasing(excess, lowest, highest, *lanes, value=value)
         # the exponential's own rounding; and fail closed: infinite noise, no reports
         value = jnp.exp(sign * found) * (1.0 + sign * 2.0**-50)
         allowed = (epsilon > 0) & (epsilon < jnp.inf) & Query.EPSILON.allowed(delta)
@@ -90,7 +101,7 @@ def calibrate_traced(
     field: FieldSpec,
     target_epsilon: Any,
     target_delta: Any,
-    methods: tuple[LaneMethod, ...],
+    methods: tuple[Asked, ...],
     directions: tuple[Direction, ...],
 ) -> Any:
     """The value of a real field, differentiable; by `methods`.

@@ -20,6 +20,7 @@ def solve_decreasing(
     low: jax.Array,
     high: jax.Array,
     *params: jax.Array,
+    value: Callable[..., jax.Array] | None = None,
 ) -> jax.Array:
     """The least x in [low, high] that was found to have ``f(x) <= 0``, [L]; inf if ``f(high) > 0``.
 
@@ -29,7 +30,9 @@ def solve_decreasing(
     Newton's method converges from one side and may never move the safe end, so the last steps probe just above the
     root. The answer is always a point at which `fn` was evaluated and found <= 0, never the approximate root.
 
-    Derivatives with respect to `params` are those of the exact root (implicit function theorem).
+    Derivatives with respect to `params` are those of the exact root (implicit function theorem), by those of `value`,
+    which is f(x) alone. It has to be given where `fn` finds its slope by `jax.jvp`: a rule of `jax.custom_jvp` inside f
+    is lost to a second differentiation.
     `fn` is traced once, inside the loop: a second copy would double the compile time.
     """
 
@@ -59,7 +62,7 @@ def solve_decreasing(
 
     if not is_jax(low, high, *params):
         return plain(low, high, *params)
-    solve = jax.custom_jvp(plain)
+    solve, alone = jax.custom_jvp(plain), value or (lambda *at: fn(*at)[0])
 
     @solve.defjvp
     def _jvp(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
@@ -67,8 +70,8 @@ def solve_decreasing(
         high, params = primals[1], primals[2:]
         at = xp.where(xp.isfinite(root), root, high)
         one, zero = xp.ones_like(at), xp.zeros_like(at)
-        _, slope = jax.jvp(lambda x: fn(x, *params)[0], (at,), (one,))
-        _, drift = jax.jvp(lambda *p: fn(at, *p)[0], params, tangents[2:])
+        _, slope = jax.jvp(lambda x: alone(x, *params), (at,), (one,))
+        _, drift = jax.jvp(lambda *p: alone(at, *p), params, tangents[2:])
         usable = xp.isfinite(root) & (slope < 0)
         return root, xp.where(usable, -drift / xp.where(slope < 0, slope, -1.0), zero)
 

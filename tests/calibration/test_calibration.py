@@ -297,6 +297,27 @@ def test_second_derivatives():
     np.testing.assert_allclose(second, numeric, rtol=1e-2)
 
 
+@pytest.mark.more
+def test_traced_calibration_beside_a_part_whose_numbers_make_its_law():
+    """The law of Skellam noise is a constant of the program; the slope was 0 wherever "laws" answers."""
+
+    def run(noise):
+        return ja.Composed([ja.Skellam(100.0, 1.0), ja.Gaussian(noise)], [2, 10])
+
+    solve = jax.jit(jax.value_and_grad(lambda e: calibrate(run(None), "noise_multiplier", e, 1e-6)))
+    value, slope = solve(5.0)
+    found = ja.epsilon_interval(run(float(value)), 1e-6, precision=1e-5)
+    assert found.lower <= 5.0 <= found.upper * (1.0 + 1e-3)
+    np.testing.assert_allclose(slope, (float(solve(5.1)[0]) - float(solve(4.9)[0])) / 0.2, rtol=0.01)
+
+
+@pytest.mark.more
+def test_traced_calibration_knows_no_law_of_the_unknown():
+    run = ja.Composed([ja.Skellam(None, 1.0), ja.Gaussian(3.0)], [2, 10])
+    with pytest.raises(ValueError, match="need"):
+        jax.jit(lambda e: calibrate(run, "variance", e, 1e-6))(50.0)
+
+
 def test_calibration_is_vectorised_over_traced_targets():
     epsilons = jnp.asarray([0.5, 2.0, 8.0])
     got = jax.jit(jax.vmap(lambda e: calibrate(GAUSSIAN, "noise_multiplier", e, 1e-6)))(epsilons)

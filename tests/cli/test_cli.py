@@ -202,6 +202,10 @@ def test_a_plan_as_json_and_of_the_other_questions(capsys):
         ),
         (["sweep", *ALLOCATION, "--delta", "1e-6"], "at least one option must be a list"),
         (["sweep", "gaussian", "--noise-multiplier", "1:2", "--delta", "1e-6"], "start:stop:count"),
+        (
+            ["sweep", "gaussian", "--noise-multiplier", "1", "--num-steps", "1:1e30:3:log", "--delta", "1e-6"],
+            "--num-steps=1e+30",
+        ),
         (["sweep", "gaussian", "--noise-multiplier", "1,2", "--delta", "1e-6", "--resume"], "--resume needs --out"),
         (
             ["sweep", "gaussian", "--noise-multiplier=1,2", "--num-steps=1,4,5", "--delta=1e-6", "--side-by-side"],
