@@ -108,6 +108,7 @@ CHECK_RESPONSE = "tests/divergence/test_check_in_response.py"
 CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
 LEAST = "tests/bounds/test_check_in.py -k least"
 ESTIMATION = "tests/test_estimation.py"
+SCALES = "tests/bounds/test_answers_by_laws.py -k every_scale"
 CALIBRATED = "tests/calibration/test_calibration.py -k law"
 SPECIAL = "tests/special/test_special.py"
 TAILS = "tests/divergence/test_threshold_test.py -k tails"
@@ -564,7 +565,8 @@ _ANSWERS = (
     Mutant(
         "estimation.py", "scale * unit_mean, num_samples, error_prob", "scale * unit_mean, num_samples, 0.9", ESTIMATION
     ),
-    Mutant("calibration/_traced.py", "*lanes, value=value", "*lanes", CALIBRATED),
+    Mutant("bounds/_unamplified.py", "up(rho + 2.0 *", "up(2.0 *", SCALES),
+    Mutant("calibration/_traced.py", "*lanes, value=log_excess", "*lanes", CALIBRATED),
     Mutant("calibration/__init__.py", "[traced if leaf is None", "[field.start if leaf is None", CALIBRATED),
     Mutant("special/_roots.py", "xp.where(good, xp.minimum(x, high), high)", "xp.minimum(x, high)", SPECIAL),
 )

@@ -142,21 +142,28 @@ def question_of(
     return Question(mechanism, query, target, directions_of(mechanism, direction), width, method, warns=warns)
 
 
+def check_answers_in_programs(mechanism: Mechanism) -> None:
+    """Raises ValueError, with the reason, unless traced programs bound `mechanism`."""
+    if answers_in_programs(mechanism):
+        return
+    names = ", ".join(unknown_numbers(mechanism))
+    if not names:
+        raise ValueError(
+            f"mechanism={mechanism!r} is bounded by methods that run on the host only, not inside jit, vmap or "
+            "grad: ask with on_host=True, or outside, where sweep takes many settings at once"
+        )
+    raise ValueError(
+        f"mechanism={mechanism!r} is analysed by its loss distribution only, which needs concrete numbers: inside "
+        f"jit, vmap or grad {names} must be closed over by the program (the target, and how often a part of "
+        "Composed is run, may be traced); or ask with on_host=True, or outside, where sweep takes many settings"
+    )
+
+
 def _width(precision: float | None, query: Query, mechanism: Mechanism, target: Any) -> float:
     """`precision` for `mechanism`; where None, 0.1 % of epsilon or 1 % of delta, and inf in programs."""
     traced = is_traced(mechanism, target)
-    if traced and not answers_in_programs(mechanism):
-        names = ", ".join(unknown_numbers(mechanism))
-        if not names:
-            raise ValueError(
-                f"mechanism={mechanism!r} is bounded by methods that run on the host only, not inside jit, vmap or "
-                "grad: ask with on_host=True, or outside, where sweep takes many settings at once"
-            )
-        raise ValueError(
-            f"mechanism={mechanism!r} is analysed by its loss distribution only, which needs concrete numbers: inside "
-            f"jit, vmap or grad {names} must be closed over by the program (the target, and how often a part of "
-            "Composed is run, may be traced); or ask with on_host=True, or outside, where sweep takes many settings"
-        )
+    if traced:
+        check_answers_in_programs(mechanism)
     if not traced and precision is None and lanes_are_spread() and has_best_in_programs(mechanism):
         return math.inf  # whoever spreads points over devices asks for programs
     if not traced and not has_quick(mechanism):

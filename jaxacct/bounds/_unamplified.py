@@ -8,6 +8,10 @@ to E(X - e^(eps - b))_+ at most.
 For the pair, P[Z > x] with x = eps/mu - mu/2 is at least delta (Balle & Wang 2018, Theorem 8, without its second term),
 and the Mills ratio at x is below 4 / (3 x + (x^2 + 8)^(1/2)) for x >= 0 (Sampford 1953). This costs little where there
 is little noise, the case that the laws leave to it.
+
+Discrete Gaussian noise has the Renyi divergences of Gaussian noise at most (Canonne, Kamath & Steinke 2020, Theorem 4),
+but not its profile: where a part has it, all these parts are rho-zCDP, with rho = mu^2 / 2, and delta at epsilon is at
+most exp(-(epsilon - b - rho)^2 / (4 rho)) (Bun & Steinke 2016, Proposition 1.3 and its proof).
 """
 
 from __future__ import annotations
@@ -24,12 +28,16 @@ _SLACK = 2.0**-44  # 512 ULP, of sums and logarithms that err by some ten of the
 
 
 def _distance_and_loss(of: Releases) -> tuple[Any, Any]:
-    """mu of all Gaussian steps and epochs, or None, and the largest loss of all else, both rounded up."""
-    if of.given or of.discrete_gaussian or of.known:
+    """mu of all Gaussian and discrete Gaussian releases, or None, and the largest loss of all else, both rounded up."""
+    if of.given or of.known:
         return None, jnp.inf
     noisy = [(x.count, 1.0 / x.noise, (x.noise > 0.0) & _is_prob(x.prob)) for x in of.gaussian]
     noisy += [(x.count, 2.0 / x.noise, (x.noise > 0.0) & _is_prob(x.prob)) for x in of.replaced]
     noisy += [(x.count, 1.0 / x.noise, (x.noise > 0.0) & (x.steps >= 1.0)) for x in of.epochs]
+    noisy += [
+        (x.count, x.sensitivity / x.scale, (x.scale > 0.0) & (x.sensitivity >= 0.0) & _is_prob(x.prob))
+        for x in of.discrete_gaussian
+    ]
     losses = [(x.count, 1.0 / x.noise, (x.noise > 0.0) & _is_prob(x.prob)) for x in of.laplace]
     losses += [(x.count, 1.0 / x.noise, (x.noise > 0.0) & (x.steps >= 1.0)) for x in of.laplace_epochs]
     losses += [(x.count, x.local, (x.local >= 0.0) & (x.reports >= 1.0)) for x in of.rounds]
@@ -63,6 +71,9 @@ def unamplified_epsilon(of: Releases, log_delta: Any) -> Any:
     mu, loss = _distance_and_loss(of)
     if mu is None:
         return loss
+    if of.discrete_gaussian:
+        rho = 0.5 * mu * mu
+        return loss + up(rho + 2.0 * jnp.sqrt(rho * jnp.maximum(-log_delta, 1e-30)), 2**10)
     length = -log_delta - _LOG_ROOT
     length = length + _SLACK * (1.0 + jnp.abs(length))
 
@@ -79,6 +90,10 @@ def unamplified_log_delta(of: Releases, epsilon: Any) -> Any:
     mu, loss = _distance_and_loss(of)
     if mu is None:
         return jnp.where(epsilon >= loss, -jnp.inf, 0.0)
+    if of.discrete_gaussian:
+        x = (epsilon - loss) / mu - 0.5 * mu
+        x = jnp.maximum(x - _SLACK * (jnp.abs(x) + mu), 0.0)
+        return jnp.where(x > 0.0, -0.5 * x * x * (1.0 - _SLACK), 0.0)
     x = (epsilon - loss) / mu - 0.5 * mu
     x = jnp.maximum(x - _SLACK * (jnp.abs(x) + mu), 0.0)
     found = _log_mills(x) - 0.5 * x * x - _LOG_ROOT

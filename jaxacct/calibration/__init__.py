@@ -13,7 +13,7 @@ from jaxacct._precision import is_traced
 from jaxacct._types import Direction, NeighboringRelation
 from jaxacct._validate import check_delta, check_epsilon, check_precision, checked_number
 from jaxacct.answering import Question, plan
-from jaxacct.answering._question import directions_of
+from jaxacct.answering._question import check_answers_in_programs, directions_of
 from jaxacct.calibration._batch import PointBatch, batch_of, field_of, flattened
 from jaxacct.calibration._search import Affordable
 from jaxacct.calibration._solve import Solve, SolveMeasure, solved_apart
@@ -182,6 +182,7 @@ def _traced(
     # whichever argument is traced, the methods are those of traced questions; and nothing is known of the unknown
     traced = next(x for x in (target_delta, target_epsilon, *leaves) if is_traced(x))
     probe = _trees.unflatten(structure, [traced if leaf is None else leaf for leaf in leaves])
+    check_answers_in_programs(probe)
     asked = Question(probe, Query.EPSILON, traced, directions, math.inf, method)
     steps = [step.method for step in plan(asked)]
     methods = tuple(asked_of(m, probe) for m in dict.fromkeys(steps) if isinstance(m, LaneMethod))

@@ -76,16 +76,16 @@ def _kernel(
             """The mechanism, from what grows with privacy: the logarithm of the unknown, or its negative."""
             return _trees.unflatten(structure, [*fields[:unknown], jnp.exp(sign * private), *fields[unknown:]])
 
-        def value(private: jax.Array, *params: jax.Array) -> jax.Array:
+        def log_excess(private: jax.Array, *params: jax.Array) -> jax.Array:
             *fields, target_epsilon, target_delta = params
             args = mechanism(private, fields), target_epsilon, target_delta
             least = _excess_by_methods(methods, directions, *args)
             return jnp.where(jnp.isnan(least), jnp.inf, least)
 
         def excess(private: jax.Array, *params: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return jax.jvp(lambda p: value(p, *params), (private,), (jnp.ones_like(private),))
+            return jax.jvp(lambda p: log_excess(p, *params), (private,), (jnp.ones_like(private),))
 
-        found = solve_decreasing(excess, lowest, highest, *lanes, value=value)
+        found = solve_decreasing(excess, lowest, highest, *lanes, value=log_excess)
         # the exponential's own rounding; and fail closed: infinite noise, no reports
         value = jnp.exp(sign * found) * (1.0 + sign * 2.0**-50)
         allowed = (epsilon > 0) & (epsilon < jnp.inf) & Query.EPSILON.allowed(delta)

@@ -8,7 +8,7 @@ import pytest
 
 import jaxacct as ja
 from jaxacct.bounds._releases import releases_of
-from jaxacct.bounds._unamplified import unamplified_epsilon
+from jaxacct.bounds._unamplified import unamplified_epsilon, unamplified_log_delta
 
 MECHANISMS = {
     "poisson": lambda s, q, t: ja.PoissonSampled(ja.Gaussian(s), q, t),
@@ -228,6 +228,20 @@ def test_what_is_lost_without_amplification(delta):
     exact = ja.epsilon(ja.Gaussian(0.5 / math.sqrt(3 / 0.05**2 + 1 / 0.2**2)), delta)
     assert exact <= value <= 1.05 * exact
     assert ja.epsilon_interval(ja.Composed(ja.Laplace(0.05), 3), delta).lower <= most <= 60.0 * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize(("scale", "delta"), [(0.8, 1e-9), (5.0, 1e-6), (60.0, 0.01), (1e3, 1e-6)])
+def test_discrete_noise_is_bounded_at_every_scale(scale, delta):
+    """Where it has more outputs than laws hold, too: by zero-concentrated privacy, whose conversion is not tight."""
+    run = ja.Composed([ja.DiscreteGaussian(scale), ja.DiscreteLaplace(0.1)], [10, 2])
+    exact = ja.epsilon_interval(run, delta, precision=0.01)
+    with jax.enable_x64(True):
+        releases = releases_of(run, (False, False), (None, None))
+        value = float(unamplified_epsilon(releases, math.log(delta)))
+        assert exact.lower <= value <= 3.0 * exact.upper
+        assert float(unamplified_log_delta(releases, value)) == pytest.approx(math.log(delta), rel=1e-9)
+        most = math.exp(float(unamplified_log_delta(releases, exact.upper)))
+    assert ja.delta_interval(run, exact.upper, precision=0.1).lower <= most <= 1.0
 
 
 def test_at_the_largest_probability_all_join(programs):
