@@ -108,6 +108,7 @@ CHECK_RESPONSE = "tests/divergence/test_check_in_response.py"
 CHECK_FEW = "tests/divergence/test_check_in_few_clones.py"
 LEAST = "tests/bounds/test_check_in.py -k least"
 ESTIMATION = "tests/test_estimation.py"
+INVERTED = "tests/answering/test_inverted.py -k selected"
 SCALES = "tests/bounds/test_answers_by_laws.py -k every_scale"
 CALIBRATED = "tests/calibration/test_calibration.py -k law"
 SPECIAL = "tests/special/test_special.py"
@@ -566,6 +567,7 @@ _ANSWERS = (
         "estimation.py", "scale * unit_mean, num_samples, error_prob", "scale * unit_mean, num_samples, 0.9", ESTIMATION
     ),
     Mutant("bounds/_unamplified.py", "up(rho + 2.0 *", "up(2.0 *", SCALES),
+    Mutant("bounds/adjacent.py", "isinstance(mechanism, PrivateSelection) else", "False else", INVERTED),
     Mutant("calibration/_traced.py", "*lanes, value=log_excess", "*lanes", CALIBRATED),
     Mutant("calibration/__init__.py", "[traced if leaf is None", "[field.start if leaf is None", CALIBRATED),
     Mutant("special/_roots.py", "xp.where(good, xp.minimum(x, high), high)", "xp.minimum(x, high)", SPECIAL),

@@ -34,6 +34,7 @@ from jaxacct.mechanisms import (
     Group,
     ParallelPoisson,
     PoissonSampled,
+    PrivateSelection,
     ReplaceOne,
     TruncatedPoisson,
     ZeroOut,
@@ -286,6 +287,11 @@ def _of_stand_in(
     return dataclasses.replace(found, parts=in_own_relation(found.parts))
 
 
+def _may_end(mechanism: Mechanism) -> bool:
+    """Whether deltas may drop to 0 abruptly: of one release, and of the best of several."""
+    return isinstance(mechanism.mechanism if isinstance(mechanism, PrivateSelection) else mechanism, Release)
+
+
 def tables(
     distribution_of: Callable[..., Distribution | None], asking: Asking
 ) -> dict[tuple[Any, ...], tuple[Method, ...]]:
@@ -314,7 +320,7 @@ def tables(
         applies=_has_neither,
         bracket=_through_none,
         below=itself,
-        misses_deltas=lambda mechanism: isinstance(mechanism.mechanism, Release),  # whose deltas may drop to 0 abruptly
+        misses_deltas=lambda mechanism: _may_end(mechanism.mechanism),
         regime="all others",
         **_OPTIONS,
     )

@@ -314,7 +314,7 @@ def test_traced_calibration_beside_a_part_whose_numbers_make_its_law():
 @pytest.mark.more
 def test_traced_calibration_knows_no_law_of_the_unknown():
     run = ja.Composed([ja.Skellam(None, 1.0), ja.Gaussian(3.0)], [2, 10])
-    with pytest.raises(ValueError, match="Skellam.variance must be closed over"):
+    with pytest.raises(ValueError, match=r"Skellam\.variance must be closed over"):
         jax.jit(lambda e: calibrate(run, "variance", e, 1e-6))(50.0)
 
 
