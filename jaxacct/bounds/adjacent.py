@@ -289,7 +289,8 @@ def _of_stand_in(
 
 def _may_end(mechanism: Mechanism) -> bool:
     """Whether deltas may drop to 0 abruptly: of one release, and of the best of several."""
-    return isinstance(mechanism.mechanism if isinstance(mechanism, PrivateSelection) else mechanism, Release)
+    *outer, released = mechanism.signature()
+    return outer in ([], [PrivateSelection]) and issubclass(released, Release)
 
 
 def tables(
