@@ -567,7 +567,7 @@ _ANSWERS = (
         "estimation.py", "scale * unit_mean, num_samples, error_prob", "scale * unit_mean, num_samples, 0.9", ESTIMATION
     ),
     Mutant("bounds/_unamplified.py", "up(rho + 2.0 *", "up(2.0 *", SCALES),
-    Mutant("bounds/adjacent.py", "outer in ([], [PrivateSelection])", "outer == []", INVERTED),
+    Mutant("bounds/adjacent.py", "run.signature() == (PrivateSelection,)", "False", INVERTED),
     Mutant("calibration/_traced.py", "*lanes, value=log_excess", "*lanes", CALIBRATED),
     Mutant("calibration/__init__.py", "[traced if leaf is None", "[field.start if leaf is None", CALIBRATED),
     Mutant("special/_roots.py", "xp.where(good, xp.minimum(x, high), high)", "xp.minimum(x, high)", SPECIAL),

@@ -289,8 +289,8 @@ def _of_stand_in(
 
 def _may_end(mechanism: Mechanism) -> bool:
     """Whether deltas may drop to 0 abruptly: of one release, and of the best of several."""
-    *outer, released = mechanism.signature()
-    return outer in ([], [PrivateSelection]) and issubclass(released, Release)
+    run: Any = mechanism
+    return isinstance(run.mechanism if run.signature() == (PrivateSelection,) else run, Release)
 
 
 def tables(
