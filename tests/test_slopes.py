@@ -42,7 +42,7 @@ FAMILIES = {
         lambda s, t, n: ja.PoissonSampled(ja.Gaussian(s), 1.0 / n, t), (10, 3000), (10, 1000), 0.004, 0.005
     ),
     # where t/k is small the sharp answer joins how many steps are used, which no program does
-    "k of t": Family(lambda s, t, k: ja.RandomAllocation(ja.Gaussian(s), t, k), (30, 1000), (2, 10), 0.0125, 0.09),
+    "k of t": Family(lambda s, t, k: ja.RandomAllocation(ja.Gaussian(s), t, k), (30, 1000), (2, 10), 0.035, 0.09),
     "epochs": Family(lambda s, t, e: ja.RandomAllocation(ja.Gaussian(s), t, 1, e), (30, 1000), (2, 20), 0.004, 0.01),
     "sampled Laplace": Family(
         lambda s, t, n: ja.PoissonSampled(ja.Laplace(s), 1.0 / n, t), (10, 3000), (10, 1000), 0.002, 0.01

@@ -91,7 +91,7 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
     numbers = numbers[:, None] + ways * gaps[:, None]
 
     def of_gaussian(log_share: Any, noise: Any, prob: Any) -> Law:
-        return sampled(gaussian_base(noise, log_share, _POINTS - 1), prob)
+        return sampled(gaussian_base(noise, log_share, _POINTS - 1), prob, log_share)
 
     def of_laplace(log_share: Any, scale: Any, prob: Any) -> Law:
         del log_share  # nothing is cut off
@@ -99,6 +99,9 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
 
     def of_pair(base: Callable[..., BasePoints]) -> Callable[..., Law]:
         return lambda _, a, b, prob: sampled(base(a, b, WHOLE_POINTS), prob)
+
+    def of_discrete_gaussian(log_share: Any, scale: Any, sensitivity: Any, prob: Any) -> Law:
+        return sampled(discrete_gaussian_base(scale, sensitivity, WHOLE_POINTS), prob, log_share)
 
     def of_response(_: Any, loss: Any, categories: Any) -> Law:
         return sampled(response_base(loss, categories, WHOLE_POINTS), jnp.ones(()))
@@ -126,7 +129,7 @@ def _laws(of: Releases, given: Law | None, log_delta: Any, is_moved: bool) -> tu
         "rounds": of_round,
         "given": _along(of_pair(guarantee_base)),
         "responses": _along(of_response),
-        "discrete_gaussian": _along(of_pair(discrete_gaussian_base)),
+        "discrete_gaussian": _along(of_discrete_gaussian),
         "discrete_laplace": _along(of_pair(discrete_laplace_base)),
     }
     laws = []

@@ -273,7 +273,7 @@ def test_sampled_and_allocated(release, direction):
         else:
             about = (masses * np.maximum(1 - grown * mixed, 0)).sum()
             about += max(0.0, 1 - masses.sum()) * max(0.0, 1 - grown * 0.8)
-        found = ja.delta(sampled, epsilon, direction=direction)
+        found = ja.delta(sampled, epsilon, direction=direction, precision=1e-3)
         assert found == pytest.approx(about, rel=5e-3, abs=1e-9)
     once, run = ja.PoissonSampled(release, 0.1, 10), ja.RandomAllocation(release, 10)
     assert 0 < ja.epsilon(run, 1e-3) < ja.epsilon(release, 1e-3)

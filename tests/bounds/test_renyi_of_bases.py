@@ -243,7 +243,7 @@ def test_traced_programs_answer_and_are_never_below(name):
     slope = jax.grad(lambda b: ja.epsilon(make(b), 1e-5))(2.0)
     assert np.isfinite(slope)
     assert slope < 0
-    assert ja.epsilon(make(2.0), 1e-5, precision=INF) == pytest.approx(outside[0].upper, rel=0.05)
+    assert outside[0].lower <= ja.epsilon(make(2.0), 1e-5, precision=INF) <= 1.4 * outside[0].upper
 
 
 @pytest.mark.parametrize("prob", [0.05, 0.25])

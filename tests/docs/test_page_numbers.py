@@ -196,7 +196,7 @@ CLAIMS = (
     ),
     Claim(
         LIMITS,
-        "is all there is: {:.3f} instead of {:.3f} where 10,000 users all check in",
+        "is all there is: epsilon is {:.3f} instead of {:.3f} where 10,000 users all check in",
         _all_check_in,
         compiles=True,
     ),

@@ -189,13 +189,15 @@ def allocated(bases: Law, steps: Any, log_share: Any) -> Law:
     """`Law` [V] of averages of `steps` [V] independent ratios, each of the law `bases` [V].
 
     All V are computed on the lines and with the damping of the first one, so that differences between them give
-    derivatives.
+    derivatives. Where some ratio is 0, X is taken to be 0 if that has less mass than may be cut off: a rare small ratio
+    far from all others would limit the lines, and the first points of `bases` have its mass as well.
 
     Args:
       log_share: approximate logarithm of the mass that may be cut off on either side.
     """
+    cut = jnp.where(steps * bases.at_zero < jnp.exp(log_share), bases.at_zero, 0.0)
     excess = jnp.pad(expm1(bases.log_ratio), ((0, 0), (1, 0)), constant_values=-1.0)
-    mass = jnp.concatenate([bases.at_zero[:, None], bases.mass], axis=1)
+    mass = jnp.concatenate([(bases.at_zero - cut)[:, None], bases.mass], axis=1)
     blur = jnp.pad(bases.blur + 8.0 * ULP, ((0, 0), (1, 0)))
     of = Average(excess, mass, blur, steps)
     first = jax.tree.map(lambda x: x[0], of)
@@ -213,7 +215,9 @@ def allocated(bases: Law, steps: Any, log_share: Any) -> Law:
     pieces = jax.lax.map(piece, lines)
     swollen = jax.vmap(lambda of: _swollen(of, _sums(of, jnp.inf)))(of)
     chords = _chords(jax.tree.map(lambda x: x[:, 0], pieces))
-    return jax.vmap(_joined, (1, 0, None))(pieces, bases.beyond * swollen, chords)
+    law = jax.vmap(_joined, (1, 0, None))(pieces, bases.beyond * swollen, chords)
+    lost = steps * cut * swollen
+    return law._replace(ends=law.ends + jnp.stack([lost, jnp.zeros_like(lost)], axis=1))
 
 
 _IS_LOW, _MEETS = np.arange(NUM_LOW + NUM_HIGH) < NUM_LOW, np.arange(NUM_LOW + NUM_HIGH - 1) == NUM_LOW - 1

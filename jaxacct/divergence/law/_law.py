@@ -23,8 +23,7 @@ from jaxacct.special import ULP, expm1, gauss_legendre, log1p, log_normal_tail, 
 
 LEAST_NOISE = 0.1  # noise multiplier; below, cells are too wide for Gauss's rule
 MOST_PROB = 1.0 - 2.0**-20  # sampling probability: above it log(1 - q) is too far away, and q is replaced by 1
-_LOW = -8.5  # the window in z begins here
-_BELOW = 0.5 * math.erfc(-_LOW / math.sqrt(2.0)) * (1.0 + 2.0**-40)
+_LOW = -8.5  # the window in z begins here, or further left if less than the mass beyond may be left
 _NUM_GAUSS = 12  # nodes of Gauss's rule in a cell: the bound on its error is derived for this number
 _CENTRE = 0.6  # place in the window where cells may be narrowest: affects tightness where few large ratios dominate
 _LEAST_LOG_SHARE = -150.0  # no window is longer than for this one
@@ -132,19 +131,20 @@ def gaussian_base(noise_multiplier: Any, log_share: Any, num: int, bend: float =
       bend: static; above 0 cells are up to cosh(bend) times narrower where ratios are large than far from there.
     """
     mu = 1.0 / noise_multiplier
-    high = mu + reach_for(log_share)
-    z = _ends(_CENTRE * high, high, num, bend)
+    reach = reach_for(log_share)
+    high, low = mu + reach, jnp.full_like(mu, _LOW) if bend else jnp.minimum(_LOW, -reach)
+    z = _ends(_CENTRE * high, low, high, num, bend)
     width = jnp.diff(z)[:, None]
     u, density = gauss_in_cells(z[:-1], width)
     upper = expm1(mu * u) / expm1(mu * width)
     to_upper, to_lower = jnp.sum(jnp.stack([density * upper, density * (1.0 - upper)]), axis=2)
     mass = jnp.pad(to_lower, (0, 1)) + jnp.pad(to_upper, (1, 0))
     mass = mass * (1.0 + 2.0**-45 + ULP * (64.0 + 8.0 * z * z))
-    above, taken = jnp.exp(log_normal_tail(jnp.stack([high, high - mu]))) * (1.0 + 2.0**-40)
+    above, taken, below = jnp.exp(log_normal_tail(jnp.stack([high, high - mu, -low]))) * (1.0 + 2.0**-40)
     # left of the window Y goes to 0, for expectations that decrease in Y, and to the first end, for those that increase
     at = np.arange(num)
-    mass = mass + jnp.where(at == 0, _BELOW, 0.0) + jnp.where(at == num - 1, above, 0.0)
-    return BasePoints(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, jnp.asarray(_BELOW), above, taken)
+    mass = mass + jnp.where(at == 0, below, 0.0) + jnp.where(at == num - 1, above, 0.0)
+    return BasePoints(mu * z - 0.5 * mu * mu, mu * jnp.abs(z) + mu * mu, mass, below, above, taken)
 
 
 def laplace_base(scale: Any, num: int) -> BasePoints:
@@ -166,15 +166,15 @@ def laplace_base(scale: Any, num: int) -> BasePoints:
     return BasePoints(v, 4.0 * (jnp.abs(v) + x), mass * (1.0 + 2.0**-45), none, none, none)
 
 
-def _ends(centre: Any, high: Any, num: int, bend: float) -> Any:
+def _ends(centre: Any, low: Any, high: Any, num: int, bend: float) -> Any:
     """Ends of cells of the window, in equal steps or narrower near `centre`."""
     if not bend:
-        return _LOW + (high - _LOW) / (num - 1) * np.arange(num, dtype=np.float64)
-    half = jnp.maximum(centre - _LOW, high - centre)
-    first, last = jnp.arcsinh((jnp.stack([jnp.full_like(high, _LOW), high]) - centre) / half * math.sinh(bend))
+        return low + (high - low) / (num - 1) * np.arange(num, dtype=np.float64)
+    half = jnp.maximum(centre - low, high - centre)
+    first, last = jnp.arcsinh((jnp.stack([low, high]) - centre) / half * math.sinh(bend))
     share = np.arange(num, dtype=np.float64) / (num - 1)
     inner = centre + half / math.sinh(bend) * sinh(first + (last - first) * share)
-    return jnp.where(share == 0.0, _LOW, jnp.where(share == 1.0, high, inner))
+    return jnp.where(share == 0.0, low, jnp.where(share == 1.0, high, inner))
 
 
 def whole(of: BasePoints) -> Law:
@@ -182,10 +182,15 @@ def whole(of: BasePoints) -> Law:
     return Law(jnp.stack([of.exponent, of.mass, 4.0 * ULP * of.shift]), jnp.stack([of.below, of.beyond]))
 
 
-def sampled(of: BasePoints, sampling_prob: Any) -> Law:
+def sampled(of: BasePoints, sampling_prob: Any, log_share: Any = -math.inf) -> Law:
     """`Law`, with one point more than `of`, of a release that each record joins with `sampling_prob`: y -> 1 - q + q y.
 
     A probability above `MOST_PROB` is replaced by 1: a record that joins more often reveals no less.
+
+    Args:
+      log_share: approximate logarithm of the mass of infinite loss that may be left, for points whose first one has the
+        mass at y = 0 as well. If that mass is less, it stays there: at 1 - q, with much noise far below all other
+        points, it would limit the orders of lines.
     """
     is_whole = sampling_prob > MOST_PROB
     q = jnp.where(is_whole, 0.5, sampling_prob)
@@ -198,9 +203,10 @@ def sampled(of: BasePoints, sampling_prob: Any) -> Law:
     blur = 8.0 * ULP * (jnp.abs(log_ratio) + size + share * (1.0 + of.shift))
     log_ratio, blur = (jnp.where(is_whole, a, b) for a, b in ((of.exponent, log_ratio), (4.0 * ULP * of.shift, blur)))
     lowest = log1p(-q)
-    first = jnp.stack([lowest, jnp.where(is_whole, 0.0, of.below), 8.0 * ULP * (jnp.abs(lowest) + q)])
+    stays = is_whole | (of.below < jnp.exp(log_share))
+    first = jnp.stack([lowest, jnp.where(stays, 0.0, of.below), 8.0 * ULP * (jnp.abs(lowest) + q)])
     beyond = jnp.where(is_whole, of.beyond, ((1.0 - q) * of.above + q * of.beyond) * (1.0 + 2.0**-50))
     return Law(
         jnp.concatenate([first[:, None], jnp.stack([log_ratio, of.mass, blur])], axis=1),
-        jnp.stack([jnp.where(is_whole, of.below, 0.0), beyond]),
+        jnp.stack([jnp.where(stays, of.below, 0.0), beyond]),
     )
