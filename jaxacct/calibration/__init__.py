@@ -17,7 +17,7 @@ from jaxacct.answering._question import check_answers_in_programs, directions_of
 from jaxacct.calibration._batch import PointBatch, batch_of, field_of, flattened
 from jaxacct.calibration._search import Affordable
 from jaxacct.calibration._solve import Solve, SolveMeasure, solved_apart
-from jaxacct.calibration._traced import asked_of, calibrate_traced
+from jaxacct.calibration._traced import calibrate_traced, with_statics
 from jaxacct.measures import Advantage, Measure
 from jaxacct.mechanisms._after import after, keys_after
 from jaxacct.mechanisms._base import Mechanism
@@ -185,7 +185,7 @@ def _traced(
     check_answers_in_programs(probe)
     asked = Question(probe, Query.EPSILON, traced, directions, math.inf, method)
     steps = [step.method for step in plan(asked)]
-    methods = tuple(asked_of(m, probe) for m in dict.fromkeys(steps) if isinstance(m, LaneMethod))
+    methods = tuple(with_statics(m, probe) for m in dict.fromkeys(steps) if isinstance(m, LaneMethod))
     if not methods:
         raise ValueError(f"method={method!r} needs concrete numbers: omit it inside jit, vmap or grad")
     return calibrate_traced(mechanism, keys, field, target_epsilon, target_delta, methods, directions)

@@ -20,28 +20,28 @@ from jaxacct.special import solve_decreasing
 _LEAST = 1e-300  # an epsilon or delta below it counts as this where its logarithm is taken
 
 
-class Asked(NamedTuple):
+class MethodWithStatics(NamedTuple):
     """A method with its static arguments, as (name, value)."""
 
     method: LaneMethod
     static: tuple[tuple[str, Any], ...]
 
 
-def asked_of(method: LaneMethod, mechanism: Mechanism) -> Asked:
+def with_statics(method: LaneMethod, mechanism: Mechanism) -> MethodWithStatics:
     """A method as it is asked about `mechanism`, whose unknown and traced numbers are tracers."""
     static = method.statics(mechanism)
     if isinstance(method, RenyiMethod):
         static["orders"] = traced_orders(method)
-    return Asked(method, tuple(static.items()))
+    return MethodWithStatics(method, tuple(static.items()))
 
 
-def _epsilon_of(asked: Asked, mechanism: Mechanism, delta: jax.Array) -> jax.Array:
+def _epsilon_of(asked: MethodWithStatics, mechanism: Mechanism, delta: jax.Array) -> jax.Array:
     """One method's epsilon, as it is computed for traced arguments."""
     return value_on_lanes(asked.method, mechanism, Query.EPSILON, delta, **dict(asked.static))[0]
 
 
 def _excess_by_methods(
-    methods: Sequence[Asked],
+    methods: Sequence[MethodWithStatics],
     directions: Sequence[Direction],
     mechanism: Mechanism,
     epsilon: jax.Array,
@@ -62,7 +62,7 @@ def _kernel(
     structure: Any,
     unknown: int,
     field: FieldSpec,
-    methods: tuple[Asked, ...],
+    methods: tuple[MethodWithStatics, ...],
     directions: tuple[Direction, ...],
 ) -> Kernel:
     grows = field.best > field.worst
@@ -101,7 +101,7 @@ def calibrate_traced(
     field: FieldSpec,
     target_epsilon: Any,
     target_delta: Any,
-    methods: tuple[Asked, ...],
+    methods: tuple[MethodWithStatics, ...],
     directions: tuple[Direction, ...],
 ) -> Any:
     """The value of a real field, differentiable; by `methods`.

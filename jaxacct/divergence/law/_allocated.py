@@ -216,7 +216,7 @@ def allocated(bases: Law, steps: Any, log_share: Any) -> Law:
     swollen = jax.vmap(lambda of: _swollen(of, _sums(of, jnp.inf)))(of)
     chords = _chords(jax.tree.map(lambda x: x[:, 0], pieces))
     law = jax.vmap(_joined, (1, 0, None))(pieces, bases.beyond * swollen, chords)
-    lost = steps * cut * swollen
+    lost = steps * cut * swollen * (1.0 + 2.0 * steps * cut)
     return law._replace(ends=law.ends + jnp.stack([lost, jnp.zeros_like(lost)], axis=1))
 
 
